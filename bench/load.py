@@ -1,0 +1,144 @@
+"""A load on one queue: every connection sends, receives and deletes, round after round.
+
+Run as a process of its own, so that its CPU time is not the server's. Bounded in count and in time; loopback
+only. Prints one JSON object. The HTTP spoken here is the least that will do: the client must not be what is
+measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+
+import uvloop
+
+BODY = "x" * 200
+
+
+class Connection(asyncio.Protocol):
+    """One request at a time over one keep-alive connection."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._waiting: asyncio.Future[tuple[int, bytes]] | None = None
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(exc or ConnectionError("the server closed the connection"))
+
+    def ask(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:
+        assert self._transport is not None
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self._waiting
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self._buffer[:end].lower()
+        start = head.find(b"content-length: ")
+        length = int(head[start + 16 :].split(b"\r\n", 1)[0]) if start >= 0 else 0
+        if len(self._buffer) < end + 4 + length:
+            return
+        body = self._buffer[end + 4 : end + 4 + length]
+        self._buffer = b""
+        assert self._waiting is not None
+        self._waiting.set_result((int(head[9:12]), body))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+@dataclass
+class Tally:
+    messages: int = 0
+    requests: int = 0
+    empty: int = 0
+    latencies: list[float] = field(default_factory=list)
+
+
+class Load:
+    def __init__(self, host: str, port: int, queue: str, per_request: int, limit: int, seconds: float) -> None:
+        self._host, self._port = host, port
+        self._per_request = per_request
+        self._left = limit
+        self._deadline = time.perf_counter() + seconds
+        self.tally = Tally()
+        path = f"/v1/queues/{queue}/messages"
+        message = {"message": BODY}
+        payload = json.dumps(message if per_request == 1 else [message] * per_request).encode()
+        self._path = path
+        self._send = self._request("POST", path, payload)
+        self._receive = self._request("GET", f"{path}?max={per_request}&vt=60")
+
+    def _request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nAuthorization: Bearer bench\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def _delete(self, ids: list[int]) -> bytes:
+        if self._per_request == 1:
+            return self._request("DELETE", f"{self._path}/{ids[0]}")
+        return self._request("DELETE", self._path, json.dumps({"ids": ids}).encode())
+
+    async def _ask(self, connection: Connection, request: bytes) -> bytes:
+        start = time.perf_counter()
+        status, body = await connection.ask(request)
+        self.tally.latencies.append(time.perf_counter() - start)
+        self.tally.requests += 1
+        if status >= 300:
+            raise SystemExit(f"the server answered {status}: {body[:200]!r}")
+        return body
+
+    async def _rounds(self) -> None:
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, self._host, self._port)
+        while self._left > 0 and time.perf_counter() < self._deadline:
+            self._left -= self._per_request
+            await self._ask(connection, self._send)
+            found = json.loads(await self._ask(connection, self._receive))
+            if not found:
+                self.tally.empty += 1
+                continue
+            await self._ask(connection, self._delete([message["id"] for message in found]))
+            self.tally.messages += len(found)
+        connection.close()
+
+    async def run(self, connections: int) -> None:
+        await asyncio.gather(*(self._rounds() for _ in range(connections)))
+
+
+def main() -> None:
+    host, port, queue, connections, per_request, limit, seconds = sys.argv[1:]
+    load = Load(host, int(port), queue, int(per_request), int(limit), float(seconds))
+    start, cpu = time.perf_counter(), time.process_time()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(load.run(int(connections)))
+    tally = load.tally
+    latencies = sorted(tally.latencies)
+    print(
+        json.dumps(
+            {
+                "seconds": time.perf_counter() - start,
+                "cpu": time.process_time() - cpu,
+                "messages": tally.messages,
+                "requests": tally.requests,
+                "empty": tally.empty,
+                "p50_ms": latencies[len(latencies) // 2] * 1000,
+                "p99_ms": latencies[int(len(latencies) * 0.99)] * 1000,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Who is calling, and what may they do. Standard library only; tokens are looked up through a function.
+
+A token reads `pst_` + 8 characters that find it + `_` + 43 characters that prove it (256 random bits). Only
+the SHA-256 of the whole is kept. A wrong token and an unknown one take the same path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from penstock.clock import Clock
+from penstock.errors import Forbidden
+from penstock.model import DEFAULT_TENANT, Scope, TenantId, Token
+
+REMEMBER_S = 2
+"""How long a verdict on a token is kept: a revoked one works at most this much longer."""
+SEEN_S = 60
+"""How often a token in use has its last_seen_at written."""
+
+_NO_SHA256 = bytes(32)
+
+
+class Mode(StrEnum):
+    OPEN = "open"
+    """Any Authorization header passes: for one machine, one developer."""
+    TOKEN = "token"  # noqa: S105
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The caller: one tenant, some scopes, the queues within reach."""
+
+    tenant: TenantId
+    scopes: frozenset[Scope]
+    queues: str = "*"
+    name: str = ""
+
+    def require(self, scope: Scope, queue: str | None = None) -> None:
+        if Scope.ADMIN not in self.scopes and scope not in self.scopes:
+            raise Forbidden(f"this token lacks the scope '{scope}'")
+        if queue is not None and self.queues != "*" and not fnmatchcase(queue, self.queues):
+            raise Forbidden("this token does not reach that queue")
+
+    def reaches(self, queue: str) -> bool:
+        return self.queues == "*" or fnmatchcase(queue, self.queues)
+
+
+EVERYONE = Principal(DEFAULT_TENANT, frozenset(Scope))
+
+
+def new_secret() -> tuple[str, str, bytes]:
+    """A fresh token: the text to show once, the prefix to find it by, the hash to keep."""
+    prefix = secrets.token_hex(4)
+    text = f"pst_{prefix}_{secrets.token_urlsafe(32)}"
+    return text, prefix, digest(text)
+
+
+def digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def prefix_of(text: str) -> str:
+    """The part a token is found by; of a text that is no token, something no token has."""
+    parts = text.split("_", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "pst" else "-"
+
+
+class Authenticator:
+    """Turns an Authorization header into a principal, or `Forbidden`."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        clock: Clock,
+        find: Callable[[str], Awaitable[Sequence[Token]]],
+        saw: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self.mode = mode
+        self._clock = clock
+        self._find = find
+        self._saw = saw
+        self._verdicts: dict[str, tuple[datetime, Principal]] = {}
+        self._seen: dict[int, datetime] = {}
+
+    def remembered(self, header: str | None) -> Principal | None:
+        """The verdict when it needs no look-up; `Forbidden` when there is no header at all."""
+        if not header:
+            raise Forbidden("an Authorization header is required")
+        if self.mode is Mode.OPEN:
+            return EVERYONE
+        verdict = self._verdicts.get(header)
+        if verdict is not None and verdict[0] > self._clock.now():
+            return verdict[1]
+        return None
+
+    async def principal(self, header: str | None) -> Principal:
+        known = self.remembered(header)
+        if known is not None:
+            return known
+        assert header is not None
+        now = self._clock.now()
+        token = await self._verify(header, now)
+        principal = Principal(token.tenant, token.scopes, token.queues, token.name)
+        if len(self._verdicts) > 10_000:
+            self._verdicts.clear()
+        self._verdicts[header] = (now + timedelta(seconds=REMEMBER_S), principal)
+        if self._seen.get(token.id, now) <= now:
+            self._seen[token.id] = now + timedelta(seconds=SEEN_S)
+            await self._saw(token.id)
+        return principal
+
+    async def _verify(self, header: str, now: datetime) -> Token:
+        kind, _, text = header.partition(" ")
+        text = text.strip() if kind.lower() == "bearer" else ""
+        offered = digest(text)
+        found: Token | None = None
+        candidates = await self._find(prefix_of(text))
+        if not candidates:
+            hmac.compare_digest(offered, _NO_SHA256)
+        for token in candidates:
+            if hmac.compare_digest(offered, token.sha256):
+                found = token
+        if found is None or not _in_force(found, now):
+            raise Forbidden("the token is unknown, expired or revoked")
+        return found
+
+
+def _in_force(token: Token, now: datetime) -> bool:
+    revoked = token.revoked_at is not None and token.revoked_at <= now
+    expired = token.expires_at is not None and token.expires_at <= now
+    return not revoked and not expired

@@ -1,0 +1,43 @@
+"""The command line. What a command needs is imported when it runs: `--help` must not wait for a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from penstock.cli import queues, running, tenants, tokens
+from penstock.config import SettingsError, redact
+from penstock.errors import PenstockError
+
+app = typer.Typer(
+    help="Queues on PostgreSQL: one server, every queue protocol.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(running.serve)
+app.command()(running.migrate)
+app.command("config")(running.show_config)
+app.command()(running.version)
+app.add_typer(tokens.app, name="token")
+app.add_typer(tenants.app, name="tenant")
+app.add_typer(queues.app, name="queue")
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong ends in a clear line and a non-zero exit."""
+    try:
+        app()
+    except SettingsError as error:
+        _give_up(error.problems, 2)
+    except (PenstockError, OSError) as error:
+        _give_up([str(error) or type(error).__name__], 1)
+
+
+def _give_up(problems: Sequence[str], code: int) -> NoReturn:
+    for problem in problems:
+        print(f"penstock: {redact(problem)}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,151 @@
+"""Natural batching: requests that arrive while a statement is in flight share the next one.
+
+There is no timer unless a linger is asked for. An idle batcher passes a lone request straight on; a busy
+one grows its batches exactly as far as the database makes it wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+from penstock.errors import Unavailable
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Flush = Callable[[Sequence[Item]], Awaitable[Sequence[Result]]]
+
+
+class Batcher(Generic[Item, Result]):
+    """Joins the items of many callers into few calls of `flush`, which answers one result per item.
+
+    `linger_s` holds a batch open that long after its first item. `enabled=False` gives every caller a call
+    of its own. `observe` is told the size of each batch. `abandoned` is handed what was answered to a caller
+    who has cancelled meanwhile.
+    """
+
+    def __init__(
+        self,
+        flush: Flush[Item, Result],
+        *,
+        limit: int = 1000,
+        enabled: bool = True,
+        linger_s: float = 0.0,
+        observe: Callable[[int], None] | None = None,
+        abandoned: Callable[[Sequence[Item], Sequence[Result]], None] | None = None,
+    ) -> None:
+        self._flush = flush
+        self._limit = limit
+        self._enabled = enabled
+        self._linger_s = linger_s
+        self._observe = observe
+        self._abandoned = abandoned
+        self._waiting: deque[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def idle(self) -> bool:
+        return self._runner is None and not self._waiting
+
+    def submit(self, items: Sequence[Item]) -> asyncio.Future[Sequence[Result]]:
+        """One result per item, in order. The items of one call stay together in one batch."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Sequence[Result]] = loop.create_future()
+        if not self._enabled:
+            task = loop.create_task(self._call([(items, answer)]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return answer
+        self._waiting.append((items, answer))
+        if self._runner is None:
+            self._runner = loop.create_task(self._run())
+        return answer
+
+    async def drain(self) -> None:
+        """Return when everything submitted so far has been answered."""
+        if self._runner is not None:
+            await self._runner
+        await asyncio.gather(*self._tasks)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                if self._linger_s:
+                    await asyncio.sleep(self._linger_s)
+                await self._call(self._take())
+        finally:
+            self._runner = None
+
+    def _take(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
+        batch = [self._waiting.popleft()]
+        size = len(batch[0][0])
+        while self._waiting and size + len(self._waiting[0][0]) <= self._limit:
+            batch.append(self._waiting.popleft())
+            size += len(batch[-1][0])
+        return batch
+
+    async def _call(self, batch: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]) -> None:
+        if len(batch) == 1:
+            items: Sequence[Item] = batch[0][0]
+        else:
+            items = [item for group, _ in batch for item in group]
+        if self._observe is not None:
+            self._observe(len(items))
+        try:
+            results = await self._flush(items)
+        except Exception as error:
+            await self._fail(batch, error)
+            return
+        start = 0
+        for group, answer in batch:
+            end = start + len(group)
+            part = results[start:end] if len(batch) > 1 else results
+            if not answer.done():
+                answer.set_result(part)
+            elif self._abandoned is not None:
+                self._abandoned(group, part)
+            start = end
+
+    async def _fail(
+        self, batch: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]], error: Exception
+    ) -> None:
+        # The shared statement was rolled back whole. Unless the database is away, one caller's oddity must
+        # not fail its neighbours: each is tried alone, and only the odd one sees the error.
+        if len(batch) == 1 or isinstance(error, Unavailable):
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for single in batch:
+            await self._call([single])
+
+
+class Lanes(Generic[Item, Result]):
+    """One shared batcher, and batchers of their own for keys that may have to wait for someone's lock.
+
+    A FIFO send waits for the transaction that holds its group; it must not make other queues wait too.
+    """
+
+    def __init__(self, make: Callable[[], Batcher[Item, Result]]) -> None:
+        self._make = make
+        self._shared = make()
+        self._lanes: dict[Hashable, Batcher[Item, Result]] = {}
+
+    def submit(self, items: Sequence[Item], lane: Hashable = None) -> asyncio.Future[Sequence[Result]]:
+        if lane is None:
+            return self._shared.submit(items)
+        batcher = self._lanes.get(lane)
+        if batcher is None:
+            if len(self._lanes) > 1000:
+                self._lanes = {key: kept for key, kept in self._lanes.items() if not kept.idle}
+            batcher = self._lanes[lane] = self._make()
+        return batcher.submit(items)
+
+    async def drain(self) -> None:
+        await self._shared.drain()
+        for batcher in list(self._lanes.values()):
+            await batcher.drain()

@@ -1,0 +1,102 @@
+"""Checks of what callers give, before anything is touched. The bounds themselves are in `limits`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock import limits
+from penstock.errors import Invalid, InvalidName
+from penstock.model import Receive, Send
+
+_SETTING_RANGES = {
+    "visibility_timeout_s": limits.VISIBILITY_TIMEOUT_S,
+    "delay_s": limits.DELAY_S,
+    "retention_s": limits.RETENTION_S,
+    "receive_wait_s": limits.RECEIVE_WAIT_S,
+    "max_message_bytes": limits.MESSAGE_BYTES,
+    "max_length": limits.MAX_LENGTH,
+    "max_receives": limits.MAX_RECEIVES,
+    "dedup_window_s": limits.DEDUP_WINDOW_S,
+}
+
+
+def check_name(name: str, field: str = "name") -> None:
+    if limits.QUEUE_NAME.fullmatch(name) is None:
+        raise InvalidName(field=field)
+
+
+def check_range(field: str, value: float | None, bounds: tuple[int, int]) -> None:
+    if value is not None and not bounds[0] <= value <= bounds[1]:
+        raise Invalid(f"{field} must be between {bounds[0]} and {bounds[1]}", field=field)
+
+
+def check_id(field: str, value: str | None) -> None:
+    if value is not None and limits.GROUP_ID.fullmatch(value) is None:
+        raise Invalid(f"{field} must be 1 to 128 letters, digits and ASCII punctuation", field=field)
+
+
+def check_send(entry: Send) -> None:
+    check_name(entry.queue)
+    check_text("message", entry.body)
+    if entry.delay_s is not None:
+        check_range("delay", entry.delay_s, limits.DELAY_S)
+    if entry.priority is not None:
+        check_range("priority", entry.priority, limits.PRIORITY)
+    if entry.retention_s is not None:
+        check_range("retention", entry.retention_s, limits.RETENTION_S)
+    if entry.group_id is not None:
+        check_id("group_id", entry.group_id)
+    if entry.dedup_id is not None:
+        check_id("dedup_id", entry.dedup_id)
+    if entry.dedup_window_s is not None:
+        check_range("dedup_window", entry.dedup_window_s, limits.DEDUP_WINDOW_S)
+    for field, text in (("attributes", entry.attributes), ("headers", entry.headers), ("trace", entry.trace)):
+        if text is not None:
+            check_text(field, text)
+
+
+def check_receive(request: Receive) -> None:
+    check_name(request.queue)
+    check_range("max", request.limit, limits.RECEIVE_LIMIT)
+    check_range("vt", request.visibility_timeout_s, limits.VISIBILITY_TIMEOUT_S)
+    if request.max_receives is not None:
+        check_range("max_receives", request.max_receives, limits.MAX_RECEIVES)
+    target = request.dead_letter_queue
+    if target is not None:
+        check_name(target, "dead_letter_queue")
+        if request.max_receives is None:
+            raise Invalid("dead_letter_queue needs max_receives", field="max_receives")
+        check_dead_letters(request.queue, target)
+
+
+def check_dead_letters(queue: str, target: str) -> None:
+    """A dead-letter queue is another queue of the same kind."""
+    if target == queue:
+        raise Invalid("dead_letter_queue must differ from the queue", field="dead_letter_queue")
+    if target.endswith(".fifo") != queue.endswith(".fifo"):
+        raise Invalid("a queue and its dead-letter queue are both .fifo, or neither", field="dead_letter_queue")
+
+
+def check_text(field: str, text: str) -> None:
+    """What no store can keep: a NUL, or half of a surrogate pair."""
+    if "\0" in text:
+        raise Invalid(f"{field} must not contain the character NUL", field=field)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Invalid(f"{field} is not valid Unicode", field=field) from None
+
+
+def check_settings(values: Mapping[str, Any]) -> None:
+    for field, bounds in _SETTING_RANGES.items():
+        if field in values:
+            check_range(field, values[field], bounds)
+    target = values.get("dead_letter_queue")
+    if target is not None:
+        check_name(target, "dead_letter_queue")
+    for field in ("tags", "labels"):
+        for key, value in (values.get(field) or {}).items():
+            check_text(field, key)
+            check_text(field, value)

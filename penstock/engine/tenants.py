@@ -1,0 +1,69 @@
+"""Tenants and their API tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from penstock import auth
+from penstock.clock import Clock
+from penstock.engine.checks import check_text
+from penstock.errors import Invalid, TokenNotFound
+from penstock.model import Scope, Tenant, TenantId, Token
+from penstock.store import Store
+
+
+class Tenants:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def create(self, name: str) -> Tenant:
+        if not 1 <= len(name) <= 80:
+            raise Invalid("a tenant name has 1 to 80 characters", field="tenant")
+        check_text("tenant", name)
+        return await self._store.create_tenant(name, self._clock.now())
+
+    async def list(self) -> Sequence[Tenant]:
+        return await self._store.list_tenants()
+
+    async def create_token(
+        self,
+        tenant: TenantId,
+        name: str,
+        scopes: frozenset[Scope],
+        *,
+        queues: str = "*",
+        lasts: timedelta | None = None,
+    ) -> tuple[Token, str]:
+        """The token, and its text: this is the only time anyone sees it."""
+        if not scopes:
+            raise Invalid("a token needs at least one scope", field="scopes")
+        check_text("name", name)
+        text, prefix, sha256 = auth.new_secret()
+        now = self._clock.now()
+        expires_at = now + lasts if lasts is not None else None
+        token = await self._store.add_token(tenant, name, prefix, sha256, scopes, queues, now, expires_at)
+        return token, text
+
+    async def list_tokens(self, tenant: TenantId | None = None) -> Sequence[Token]:
+        return await self._store.list_tokens(tenant)
+
+    async def find_tokens(self, prefix: str) -> Sequence[Token]:
+        return await self._store.find_tokens(prefix)
+
+    async def saw_token(self, token_id: int) -> None:
+        await self._store.saw_token(token_id, self._clock.now())
+
+    async def revoke_token(self, token_id: int) -> Token:
+        return await self._store.end_token(token_id, self._clock.now())
+
+    async def rotate_token(self, token_id: int, overlap: timedelta = timedelta(0)) -> tuple[Token, str]:
+        """A new token with the old one's powers and lifetime; the old one ends after `overlap`."""
+        old = next((token for token in await self._store.list_tokens(None) if token.id == token_id), None)
+        if old is None:
+            raise TokenNotFound()
+        lasts = old.expires_at - old.created_at if old.expires_at is not None else None
+        replacement = await self.create_token(old.tenant, old.name, old.scopes, queues=old.queues, lasts=lasts)
+        await self._store.end_token(token_id, self._clock.now() + overlap)
+        return replacement

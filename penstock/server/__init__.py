@@ -1,0 +1,87 @@
+"""The composition root: settings in, a running server out. Everything below receives plain arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from penstock import logs
+from penstock.config import Settings, is_loopback
+from penstock.engine import Engine
+from penstock.server import banner
+from penstock.server.banner import Ready
+from penstock.server.listening import bind, url_of
+from penstock.server.stores import database, describe, first_token, migrate, open_engine, warn_if_careless
+from penstock.server.versions import version
+
+__all__ = ["Engine", "Ready", "announce", "describe", "migrate", "open_engine", "run", "serve", "version"]
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings) -> None:
+    """Serve until told to stop, in this process or in several."""
+    logs.configure(settings.log_level, settings.log_format)
+    if settings.workers > 1:
+        # The parent only watches; asyncio's own loop knows how to wait for processes.
+        asyncio.run(_serve_many(settings))
+    else:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+
+
+def announce(ready: Ready) -> None:
+    """Tell whoever started us. To standard output, apart from the logs: it may hold a token."""
+    with suppress(OSError):  # nobody may be listening, and that is no reason not to serve
+        print(banner.text(ready), file=sys.stdout, flush=True)
+
+
+async def serve(settings: Settings, *, ready: Callable[[Ready], Any] = announce) -> None:
+    """Serve in this process until a signal says stop."""
+    from penstock.server.serving import serve_one
+
+    [bound] = bind(settings)
+    url = url_of(settings, bound)
+    _warn_if_open(settings)
+    # Nothing is served yet, so a blocking start of the embedded PostgreSQL keeps nobody waiting.
+    with database(settings) as found:
+
+        async def tell(engine: Engine) -> None:
+            token = await first_token(engine) if settings.auth_mode == "token" else None
+            ready(_ready(settings, url, token))
+            await warn_if_careless(found.dsn)
+
+        await serve_one(settings, found, bound, tell)
+
+
+async def _serve_many(settings: Settings, *, ready: Callable[[Ready], Any] = announce) -> None:
+    """Serve in several processes: this one holds the sockets and the database, and replaces who dies."""
+    from penstock.server.stores import opened
+    from penstock.server.workers import supervise
+
+    bound = bind(settings)
+    url = url_of(settings, bound[0])
+    _warn_if_open(settings)
+    with database(settings) as found:
+        async with opened(settings, found.dsn) as engine:  # migrates, once for all
+            token = await first_token(engine) if settings.auth_mode == "token" else None
+        await warn_if_careless(found.dsn)
+        await supervise(settings, found, bound, lambda: ready(_ready(settings, url, token)))
+
+
+def _ready(settings: Settings, url: str, token: str | None) -> Ready:
+    return Ready(url, describe(settings), settings.auth_mode, settings.workers, settings.base_url, token)
+
+
+def _warn_if_open(settings: Settings) -> None:
+    if settings.auth_mode == "open" and not is_loopback(settings.host):
+        log.warning(
+            "ANYONE WHO REACHES THIS ADDRESS CAN READ AND CHANGE EVERY QUEUE: authentication is open",
+            extra={"address": settings.address},
+        )

@@ -1,0 +1,37 @@
+"""What stands in front of an engine: routes for programs, pages for people."""
+
+from __future__ import annotations
+
+from penstock import web
+from penstock.auth import Authenticator, Mode
+from penstock.config import Settings
+from penstock.engine import Engine
+from penstock.server.neighbours import Neighbours
+from penstock.server.versions import version
+from penstock.wire import rest
+from penstock.wire.http import HttpLimits, Router
+from penstock.wire.protocol import PenstockProtocol, protocol_class
+
+
+def doors(engine: Engine, settings: Settings, neighbours: Neighbours) -> tuple[web.App, type[PenstockProtocol]]:
+    """What uvicorn asks for: an ASGI app, and a class that speaks HTTP."""
+    tenants = engine.tenants
+    authenticator = Authenticator(Mode(settings.auth_mode), engine.clock, tenants.find_tokens, tenants.saw_token)
+    native = rest.Rest(engine, authenticator, version=version(), peers=neighbours.numbers)
+    router = Router(native.routes(), rest.OWNS)
+
+    pages = web.app(engine, authenticator, lambda: native.document)
+    return pages, protocol_class(router, authenticator, engine.insights, _limits(settings))
+
+
+def _limits(settings: Settings) -> HttpLimits:
+    return HttpLimits(
+        header_bytes=settings.max_header_bytes,
+        header_count=settings.max_headers,
+        body_s=settings.request_timeout_s,
+        handler_s=settings.request_timeout_s,
+        keep_alive_s=settings.keep_alive_s,
+        connections=settings.max_client_connections,
+        connections_per_address=settings.max_client_connections,
+        requests_in_flight=settings.max_requests_in_flight,
+    )

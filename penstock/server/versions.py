@@ -1,0 +1,12 @@
+"""Which Penstock this is."""
+
+from __future__ import annotations
+
+
+def version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("penstock")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,280 @@
+-- The end of a delivery: delete, archive, or a new visibility.
+--
+-- Answers are 'done', 'absent', 'stale' or 'expired', or the code of an error, in the order of the entries.
+--
+-- A lease that is not the current one never will be: entries that are stale or expired lock no message. So two
+-- batches wait for each other only when both hold current leases of the same messages.
+
+-- The groups of these messages, taken in one order by everyone and before any message.
+create or replace function penstock.lock_groups_of(p_tenants bigint[], p_queues text[], p_ids bigint[])
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if array_to_string(p_queues, ' ') not like '%.fifo%' then
+    return;
+  end if;
+  perform penstock.lock_group(g.bin_id, g.group_id)
+  from (
+    select m.bin_id, m.group_id
+    from unnest(p_tenants, p_queues, p_ids) as e (tenant_id, queue, id)
+    join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
+    join penstock.messages as m on m.bin_id = q.bin_id and m.id = e.id
+    where q.fifo
+    group by 1, 2
+    order by penstock.group_key(m.bin_id, m.group_id)
+  ) as g;
+end;
+$$;
+
+create or replace function penstock.finish_many(
+  p_tenants bigint[],
+  p_queues text[],
+  p_ids bigint[],
+  p_leases integer[],
+  p_archive boolean,
+  p_now timestamptz
+)
+returns text[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_answers text[];
+  v_careful integer[];
+  v_position integer;
+  v_queue penstock.queues;
+begin
+  perform penstock.lock_groups_of(p_tenants, p_queues, p_ids);
+
+  -- hot: delete
+  with entry as materialized (
+    select e.position::integer as position, e.id, e.lease, q.id as queue_id, q.bin_id, q.fifo, q.archive, q.tenant_id, q.name
+    from unnest(p_tenants, p_queues, p_ids, p_leases) with ordinality as e (tenant_id, queue, id, lease, position)
+    left join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
+  ),
+  gone as (
+    delete from penstock.messages as m
+    using entry as e
+    where not e.fifo
+      and m.bin_id = e.bin_id
+      and m.id = e.id
+      and (e.lease is null or m.lease = e.lease)
+    returning e.position, e.archive, e.tenant_id, e.name, m.*
+  ),
+  kept as (
+    insert into penstock.archive (
+      id, tenant_id, queue, sent_at, first_received_at, archived_at, receives, priority, is_json, group_id, dedup_id,
+      trace, attributes, headers, body
+    )
+    select
+      g.id, g.tenant_id, g.name, g.sent_at, g.first_received_at, p_now, g.receives, g.priority, g.is_json, g.group_id,
+      g.dedup_id, g.trace, g.attributes, g.headers, g.body
+    from gone as g
+    where g.archive or p_archive
+  ),
+  counted as (
+    insert into penstock.bin_changes (bin_id, departed)
+    select g.bin_id, count(*)
+    from gone as g
+    group by g.bin_id
+  )
+  select
+    array_agg(
+      case when e.queue_id is null then 'PS021' when g.position is not null then 'done' end
+      order by e.position
+    ),
+    array_agg(e.position) filter (where e.queue_id is not null and g.position is null)
+  into v_answers, v_careful
+  from entry as e
+  left join gone as g on g.position = e.position;
+  -- end
+
+  if v_careful is not null then
+    foreach v_position in array v_careful loop
+      select q.*
+      into v_queue
+      from penstock.queues as q
+      where q.tenant_id = p_tenants[v_position]
+        and q.name = p_queues[v_position];
+      -- It may have been dropped since.
+      v_answers[v_position] := case
+        when not found then 'PS021'
+        else penstock.finish_carefully(v_queue, p_ids[v_position], p_leases[v_position], p_archive, p_now)
+      end;
+    end loop;
+  end if;
+  return v_answers;
+end;
+$$;
+
+-- One message of a FIFO queue, or one that the plain delete did not find.
+create or replace function penstock.finish_carefully(
+  p_queue penstock.queues,
+  p_id bigint,
+  p_lease integer,
+  p_archive boolean,
+  p_now timestamptz
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_message penstock.messages;
+begin
+  select m.* into v_message from penstock.messages as m where m.bin_id = p_queue.bin_id and m.id = p_id;
+  if not found then
+    return 'absent';
+  elsif v_message.lease <> p_lease then
+    return 'stale';
+  elsif p_queue.fifo and p_lease is not null and (v_message.state <> 1 or v_message.visible_at <= p_now) then
+    return 'expired';
+  end if;
+  if p_queue.fifo then
+    perform penstock.lock_group(p_queue.bin_id, v_message.group_id);
+    if p_lease is null then
+      -- It may be any message of the group: the head before its followers, as a receiver takes them.
+      perform
+      from penstock.messages as m
+      where m.bin_id = p_queue.bin_id
+        and m.group_id = v_message.group_id
+        and m.state <> 3
+      for update;
+    end if;
+  end if;
+  select m.* into v_message from penstock.messages as m where m.bin_id = p_queue.bin_id and m.id = p_id for update;
+  if not found then
+    return 'absent';
+  elsif v_message.lease <> p_lease then
+    return 'stale';
+  elsif p_queue.fifo and p_lease is not null and (v_message.state <> 1 or v_message.visible_at <= p_now) then
+    return 'expired';
+  end if;
+  if p_queue.archive or p_archive then
+    insert into penstock.archive (
+      id, tenant_id, queue, sent_at, first_received_at, archived_at, receives, priority, is_json, group_id, dedup_id,
+      trace, attributes, headers, body
+    )
+    values (
+      v_message.id, p_queue.tenant_id, p_queue.name, v_message.sent_at, v_message.first_received_at, p_now,
+      v_message.receives, v_message.priority, v_message.is_json, v_message.group_id, v_message.dedup_id,
+      v_message.trace, v_message.attributes, v_message.headers, v_message.body
+    );
+  end if;
+  perform penstock.remove_messages(p_queue.bin_id, array[p_id]);
+  if p_queue.fifo then
+    perform penstock.settle_group(p_queue.bin_id, v_message.group_id, p_now);
+    perform penstock.announce(array[p_queue.id], p_now);
+  end if;
+  return 'done';
+end;
+$$;
+
+-- Hide each message for so many seconds from now. A message that was never received cannot be hidden.
+create or replace function penstock.change_visibility_many(
+  p_tenants bigint[],
+  p_queues text[],
+  p_ids bigint[],
+  p_leases integer[],
+  p_seconds integer[],
+  p_now timestamptz,
+  out answers text[],
+  out visible_at timestamptz[]
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_position integer;
+  v_queue penstock.queues;
+  v_message penstock.messages;
+begin
+  perform penstock.lock_groups_of(p_tenants, p_queues, p_ids);
+  for v_position in 1 .. array_length(p_queues, 1) loop
+    select q.*
+    into v_queue
+    from penstock.queues as q
+    where q.tenant_id = p_tenants[v_position]
+      and q.name = p_queues[v_position];
+    if not found then
+      answers[v_position] := 'PS021';
+      visible_at[v_position] := null;
+      continue;
+    end if;
+    visible_at[v_position] := p_now + make_interval(secs => greatest(p_seconds[v_position], 0));
+    update penstock.messages as m
+    set state = 1,
+        visible_at = change_visibility_many.visible_at[v_position]
+    where m.bin_id = v_queue.bin_id
+      and m.id = p_ids[v_position]
+      and m.receives > 0
+      and m.lease = coalesce(p_leases[v_position], m.lease)
+      -- Order forbids: the message may be behind others again.
+      and (not v_queue.fifo or (m.state = 1 and m.visible_at > p_now));
+    if found then
+      answers[v_position] := 'done';
+      if p_seconds[v_position] <= 0 then
+        perform penstock.announce(array[v_queue.id], p_now);
+      end if;
+      continue;
+    end if;
+    visible_at[v_position] := null;
+    select m.*
+    into v_message
+    from penstock.messages as m
+    where m.bin_id = v_queue.bin_id
+      and m.id = p_ids[v_position];
+    answers[v_position] := case
+      when not found or v_message.receives = 0 then 'absent'
+      when v_message.lease <> p_leases[v_position] then 'stale'
+      else 'expired'
+    end;
+  end loop;
+end;
+$$;
+
+-- What a receive would hand out. Messages that are due are brought back as a receive would; nothing else changes.
+create or replace function penstock.peek_many(
+  p_tenant bigint,
+  p_queue text,
+  p_limit integer,
+  p_shuffle boolean,
+  p_now timestamptz
+)
+returns setof penstock.messages
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue penstock.queues := penstock.find_queue(p_tenant, p_queue);
+  v_picked bigint[];
+begin
+  perform penstock.release_due(v_queue, null, null, false, '-infinity', p_now);
+  v_picked := case
+    when v_queue.fifo then penstock.pick_fifo(v_queue.bin_id, p_limit, p_shuffle, p_now)
+    when p_shuffle then penstock.pick_any(v_queue.bin_id, p_limit, p_now)
+    else array(
+      select m.id
+      from penstock.messages as m
+      where m.bin_id = v_queue.bin_id
+        and m.state = 0
+        and m.expires_at > p_now
+      order by m.place
+      limit p_limit
+    )
+  end;
+  return query
+  select m.*
+  from penstock.messages as m
+  where m.bin_id = v_queue.bin_id
+    and m.id = any (v_picked)
+  order by array_position(v_picked, m.id);
+end;
+$$;

@@ -1,0 +1,123 @@
+-- Upkeep: what any node may do at any time, a bounded piece per call.
+
+create or replace function penstock.sweep(p_now timestamptz, p_limit integer)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_removed integer := 0;
+begin
+  -- One node at a time; who comes second has nothing to add.
+  if not pg_try_advisory_xact_lock(1885695604, 1) then
+    return 0;
+  end if;
+  v_removed := penstock.sweep_abandoned(p_limit);
+  v_removed := v_removed + penstock.sweep_expired(p_now, p_limit);
+  delete from penstock.dedup as d
+  where d.ctid = any (
+    array(select e.ctid from penstock.dedup as e where e.expires_at <= p_now limit p_limit for update skip locked)
+  );
+  delete from penstock.waiting as w where w.until <= p_now;
+  perform penstock.fold_counts();
+  return v_removed;
+end;
+$$;
+
+create or replace function penstock.sweep_abandoned(p_limit integer)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_bin bigint;
+  v_count integer;
+  v_removed integer := 0;
+begin
+  for v_bin in select a.bin_id from penstock.abandoned_bins as a order by a.bin_id loop
+    delete from penstock.messages as m
+    where m.ctid = any (
+      array(
+        select e.ctid
+        from penstock.messages as e
+        where e.bin_id = v_bin
+        limit p_limit - v_removed
+        for update skip locked
+      )
+    );
+    get diagnostics v_count = row_count;
+    v_removed := v_removed + v_count;
+    exit when v_removed >= p_limit;
+    -- A sender that found the bin before it was given up may still commit into it, and someone may hold a
+    -- message of it: the bin is forgotten only once nobody from then can be left and it is empty.
+    delete from penstock.dedup as d where d.bin_id = v_bin;
+    delete from penstock.bin_changes as c where c.bin_id = v_bin;
+    delete from penstock.bin_counts as c where c.bin_id = v_bin;
+    delete from penstock.abandoned_bins as a
+    where a.bin_id = v_bin
+      and a.given_up_in < pg_snapshot_xmin(pg_current_snapshot())
+      and not exists (select from penstock.messages as m where m.bin_id = v_bin);
+  end loop;
+  return v_removed;
+end;
+$$;
+
+create or replace function penstock.sweep_expired(p_now timestamptz, p_limit integer)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_batch record;
+  v_group text;
+  v_removed integer := 0;
+begin
+  for v_batch in
+    select
+      f.bin_id,
+      array_agg(f.id) as ids,
+      array_agg(distinct f.group_id) filter (where f.fifo) as groups
+    from (
+      select m.bin_id, m.id, m.group_id, coalesce(q.fifo, false) as fifo
+      from penstock.messages as m
+      left join penstock.queues as q on q.bin_id = m.bin_id
+      where m.expires_at <= p_now
+      limit p_limit
+      for update of m skip locked
+    ) as f
+    -- What someone holds, a message or a group, is left for the next sweep.
+    where not f.fifo
+      or penstock.try_hold_group(f.bin_id, f.group_id)
+    group by f.bin_id
+  loop
+    v_removed := v_removed + penstock.remove_messages(v_batch.bin_id, v_batch.ids);
+    continue when v_batch.groups is null;
+    foreach v_group in array v_batch.groups loop
+      perform penstock.settle_group(v_batch.bin_id, v_group, p_now);
+    end loop;
+  end loop;
+  return v_removed;
+end;
+$$;
+
+create or replace function penstock.fold_counts()
+returns void
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  with taken as (
+    delete from penstock.bin_changes
+    returning bin_id, arrived, departed
+  )
+  insert into penstock.bin_counts as c (bin_id, arrived, departed)
+  select t.bin_id, sum(t.arrived), sum(t.departed)
+  from taken as t
+  group by t.bin_id
+  on conflict (bin_id) do update
+  set arrived = c.arrived + excluded.arrived,
+      departed = c.departed + excluded.departed;
+$$;

@@ -1,0 +1,102 @@
+"""Bringing a database up to date: numbered migrations once, functions whenever they changed.
+
+Twenty servers may start at once: an advisory lock lets one do the work and the others find it done. Each
+migration is one transaction. A database migrated by a newer release is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import asyncpg
+
+from penstock.errors import Unsupported
+
+_LOCK = 1885695605
+_OLDEST = 140000
+
+_BOOTSTRAP = """
+create schema if not exists penstock;
+create table if not exists penstock.migrations (
+  name text primary key,
+  sha256 text not null,
+  applied_at timestamptz not null default now()
+);
+"""
+
+
+def _sources(folder: str) -> list[tuple[str, str]]:
+    found: list[Traversable] = [
+        entry for entry in (files(__package__) / folder).iterdir() if entry.name.endswith(".sql")
+    ]
+    return sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in found)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def migrate(dsn: str, *, dry_run: bool = False) -> list[str]:
+    """Apply what is missing; the names of what was, or with `dry_run` would be, applied."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await migrate_connection(connection, dry_run=dry_run)
+    finally:
+        await connection.close()
+
+
+async def migrate_connection(connection: asyncpg.Connection, *, dry_run: bool = False) -> list[str]:
+    version = int(await connection.fetchval("show server_version_num"))
+    if version < _OLDEST:
+        raise Unsupported(f"PostgreSQL {version // 10000} is too old; Penstock needs 14 or later")
+    if not await _missing(connection):
+        return []
+    if dry_run:
+        return [name for name, _ in await _missing(connection)]
+    await connection.execute("select pg_advisory_lock($1)", _LOCK)
+    try:
+        await connection.execute(_BOOTSTRAP)
+        missing = await _missing(connection)
+        for name, text in missing:
+            async with connection.transaction():
+                await connection.execute(text)
+                await connection.execute(
+                    """
+                    insert into penstock.migrations (name, sha256) values ($1, $2)
+                    on conflict (name) do update set sha256 = excluded.sha256, applied_at = now()
+                    """,
+                    name,
+                    _digest(text),
+                )
+        return [name for name, _ in missing]
+    finally:
+        await connection.execute("select pg_advisory_unlock($1)", _LOCK)
+
+
+async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
+    """Migrations not yet applied, in order; then all the functions, when any of them changed."""
+    known: dict[str, str] = {}
+    if await connection.fetchval("select to_regclass('penstock.migrations')") is not None:
+        rows = await connection.fetch("select name, sha256 from penstock.migrations")
+        known = {row["name"]: row["sha256"] for row in rows}
+    migrations = _sources("migrations")
+    _refuse_newer(known, {name for name, _ in migrations})
+    missing = []
+    for name, text in migrations:
+        if name not in known:
+            missing.append((name, text))
+        elif known[name] != _digest(text):
+            raise Unsupported(f"migration {name} differs from the one this database was migrated with")
+    # Functions are one unit: they call each other, and the grants come last.
+    functions = "\n".join(text for _, text in _sources("functions"))
+    if missing or known.get("functions") != _digest(functions):
+        missing.append(("functions", functions))
+    return missing
+
+
+def _refuse_newer(known: dict[str, str], ours: set[str]) -> None:
+    newer = sorted(name for name in known if name != "functions" and name not in ours)
+    if newer:
+        raise Unsupported(f"this database was migrated by a newer release of Penstock ({newer[-1]})")

@@ -1,0 +1,127 @@
+"""One transaction: its queries, the queues it has looked up, and what it owes before it commits."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.errors import QueueNotFound
+from penstock.model import TenantId
+from penstock.store.sqlite.queries import SQL
+
+READY: Final = 0
+IN_FLIGHT: Final = 1
+DELAYED: Final = 2
+BLOCKED: Final = 3
+
+
+@dataclass(slots=True)
+class QueueRow:
+    """What the hot verbs need to know of a queue. The flags are SQLite's 0 and 1."""
+
+    id: int
+    tenant: TenantId
+    name: str
+    fifo: int
+    bin_id: int
+    visibility_timeout_s: int
+    delay_s: int
+    retention_s: int
+    max_message_bytes: int
+    max_length: int | None
+    max_receives: int | None
+    dead_letter_queue_id: int | None
+    lifo: int
+    archive: int
+    content_dedup: int
+    dedup_window_s: int
+    dedup_scope: str
+    total: int
+    """Kept up to date by `Session.count`."""
+
+
+class Session:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._queues: dict[tuple[TenantId, str], QueueRow] = {}
+        self._by_bin: dict[int, QueueRow] = {}
+        self._totals: defaultdict[int, int] = defaultdict(int)
+        self._sent: defaultdict[int, int] = defaultdict(int)
+        self._touched: dict[tuple[int, str], None] = {}
+
+    def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(SQL[query], values)
+
+    def all(self, query: str, /, **values: Any) -> list[sqlite3.Row]:
+        return self._connection.execute(SQL[query], values).fetchall()
+
+    def first(self, query: str, /, **values: Any) -> sqlite3.Row | None:
+        row: sqlite3.Row | None = self._connection.execute(SQL[query], values).fetchone()
+        return row
+
+    def value(self, query: str, /, **values: Any) -> Any:
+        """The first column of the first row; None without one."""
+        row = self.first(query, **values)
+        return None if row is None else row[0]
+
+    def queue(self, tenant: TenantId, name: str) -> QueueRow:
+        found = self._queues.get((tenant, name))
+        if found is None:
+            row = self.first("queue", tenant=tenant, name=name)
+            if row is None:
+                raise QueueNotFound(name)
+            found = self._remember(QueueRow(*row))
+        return found
+
+    def queue_by_id(self, queue_id: int) -> QueueRow | None:
+        row = self.first("queue_by_id", id=queue_id)
+        if row is None:
+            return None
+        fresh = QueueRow(*row)
+        return self._queues.get((fresh.tenant, fresh.name)) or self._remember(fresh)
+
+    def _remember(self, queue: QueueRow) -> QueueRow:
+        queue.total += self._totals[queue.bin_id]
+        self._queues[queue.tenant, queue.name] = queue
+        self._by_bin[queue.bin_id] = queue
+        return queue
+
+    def count(self, bin_id: int, total: int, sent: int = 0) -> None:
+        """Note a change in the number of messages; the rows of the bins are written once, at the end."""
+        self._totals[bin_id] += total
+        self._sent[bin_id] += sent
+        if bin_id in self._by_bin:
+            self._by_bin[bin_id].total += total
+
+    def touch(self, bin_id: int, group_id: str) -> None:
+        """Note that a FIFO group has changed; `settle` decides what it may hand out now."""
+        self._touched[bin_id, group_id] = None
+
+    def settle(self) -> None:
+        """Keep the rule of FIFO groups: the oldest message alone is ready, and only while none is in flight."""
+        for bin_id, group_id in self._touched:
+            self._settle(bin_id, group_id)
+        self._touched.clear()
+
+    def _settle(self, bin_id: int, group_id: str) -> None:
+        heads = self.first("group_heads", bin_id=bin_id, group_id=group_id)
+        ready, in_flight, delayed, blocked = heads or (None, None, None, None)
+        free = [head for head in (ready, blocked) if head is not None]
+        target = min(free, default=None)
+        if in_flight is not None or (delayed is not None and target is not None and delayed < target):
+            target = None
+        if target == ready:
+            return
+        if ready is not None:
+            self.run("set_state", id=ready, state=BLOCKED)
+        if target is not None:
+            self.run("set_state", id=target, state=READY)
+
+    def finish(self) -> None:
+        """Pay what is owed; the transaction commits next."""
+        self.settle()
+        for bin_id, total in self._totals.items():
+            if total or self._sent[bin_id]:
+                self.run("count_bin", bin_id=bin_id, total=total, sent=self._sent[bin_id])

@@ -1,0 +1,130 @@
+"""The OpenAPI document, made from the operations a door serves and the types it parses them with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from penstock.model import Scope
+from penstock.wire.faults import Fault
+from penstock.wire.http import SMALL_BODY, Handler, Route
+from penstock.wire.http import Fault as PutFault
+
+_REFERENCE = "#/components/schemas/{name}"
+_FAULT = {
+    "description": "The request was refused.",
+    "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Fault")}}},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method on one path: what the router serves and the document shows."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    tag: str
+    answers: Mapping[int, Any]
+    """By status, the type of the answer; a tuple of types is a choice, None has no body."""
+    query: type | None = None
+    body: Any = None
+    scope: Scope | None = None
+    """What a token needs; None serves everyone."""
+    safe: bool = True
+    body_bytes: int = SMALL_BODY
+    media: str = "application/json"
+
+    def route(self, fault: PutFault) -> Route:
+        return Route(
+            self.method,
+            self.path,
+            self.handler,
+            fault=fault,
+            body_bytes=self.body_bytes,
+            open=self.scope is None,
+            safe=self.safe,
+        )
+
+
+def document(operations: Sequence[Operation], *, title: str, version: str) -> dict[str, Any]:
+    types = [Fault, *_types(operations)]
+    references, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    schemas = {_key(kind): schema for kind, schema in zip(types, references, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _types(operations: Iterable[Operation]) -> list[Any]:
+    named = [kind for each in operations for kind in (each.body, each.query, *each.answers.values())]
+    single = [kind for given in named for kind in (given if isinstance(given, tuple) else (given,))]
+    return list({_key(kind): kind for kind in single if kind is not None}.values())
+
+
+def _key(kind: Any) -> str:
+    return repr(kind)
+
+
+def _schema(kind: Any, schemas: Mapping[str, Any]) -> Any:
+    if isinstance(kind, tuple):
+        return {"anyOf": [_schema(choice, schemas) for choice in kind]}
+    return schemas[_key(kind)]
+
+
+def _describe(operation: Operation, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": _operation_id(operation),
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation, schemas, components)],
+        "responses": {str(status): _answer(operation, status, schemas) for status in operation.answers}
+        | {"default": _FAULT},
+        "security": [{"token": [str(operation.scope)]}] if operation.scope is not None else [],
+    }
+    if operation.body is not None:
+        content = {"application/json": {"schema": _schema(operation.body, schemas)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _operation_id(operation: Operation) -> str:
+    words = [word.strip("{}").replace(".", "_") for word in operation.path.split("/") if word not in ("", "v1")]
+    return "_".join([operation.method.lower(), *words])
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    names = [segment[1:-1] for segment in path.split("/") if segment.startswith("{")]
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _query_parameters(
+    operation: Operation, schemas: Mapping[str, Any], components: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    if operation.query is None:
+        return []
+    name = _schema(operation.query, schemas)["$ref"].rpartition("/")[2]
+    fields: dict[str, Any] = components[name]["properties"]
+    return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in fields.items()]
+
+
+def _answer(operation: Operation, status: int, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    kind = operation.answers[status]
+    if kind is not None:
+        answer["content"] = {operation.media: {"schema": _schema(kind, schemas)}}
+    return answer

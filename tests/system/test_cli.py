@@ -1,0 +1,142 @@
+"""The command line, as its users meet it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.system.serving import penstock
+
+COMMANDS = ["serve", "migrate", "token", "tenant", "queue", "config", "version"]
+
+
+def test_help_lists_the_commands_and_comes_quickly() -> None:
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        done = penstock("--help")
+        took.append(time.monotonic() - began)
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert command in done.stdout
+    # Half a second is the promise; a busy machine gets more.
+    assert min(took) < 1.5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    done = penstock(command, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+
+
+def test_version() -> None:
+    done = penstock("version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("penstock ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "says"),
+    [
+        (["serve", "--memory", "--workers", "2"], {}, "need PostgreSQL"),
+        (["serve", "--memory", "--sqlite", "x.db"], {}, "exclude each other"),
+        (["serve", "--memory", "--address", "nowhere"], {}, "--address must be like"),
+        (["serve", "--memory", "--port", "99999"], {}, "must be like"),
+        (["serve", "--memory", "--host", "0.0.0.0"], {"PENSTOCK_AUTH": "open"}, "refusing"),
+        (["serve", "--memory", "--host", "192.0.2.1", "--port", "0"], {}, "cannot listen on 192.0.2.1:0"),
+        (["serve", "--memory", "--host", "no.such.host.invalid", "--port", "0"], {}, "cannot listen on no.such"),
+        (["serve", "--memory"], {"QUEUE_LINGER_MS": "x"}, "QUEUE_LINGER_MS must be a whole number"),
+        (["serve", "--memory", "--log-level", "loud"], {}, "--log-level must be one of"),
+        (["serve", "--sqlite", "no/such/directory/q.db", "--port", "0"], {}, "cannot open SQLite file"),
+        (["serve", "--config", "absent.toml"], {}, "cannot read absent.toml"),
+        (["token", "list"], {"PENSTOCK_MEMORY": "1"}, "only inside its server"),
+        (["token", "create", "--sqlite", "q.db", "--tenant", "nobody"], {}, "no tenant 'nobody'"),
+        (["token", "create", "--sqlite", "q.db", "--expires", "never"], {}, "not a duration"),
+        (["token", "revoke", "99", "--sqlite", "q.db"], {}, "does not exist"),
+        (["token", "rotate", "99", "--sqlite", "q.db"], {}, "does not exist"),
+    ],
+)
+def test_an_error_is_a_clear_line_and_no_traceback(
+    arguments: list[str], more: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    done = penstock(*arguments, cwd=tmp_path, more=more)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("penstock: ")
+    assert says in line
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--port", "0"], ["token", "list"], ["migrate"]])
+def test_a_database_that_is_away_is_named_without_its_password(arguments: list[str], tmp_path: Path) -> None:
+    url = "postgresql://someone:hunter2@127.0.0.1:1/queues"
+    done = penstock(*arguments, cwd=tmp_path, more={"DATABASE_URL": url})
+    assert done.returncode != 0
+    assert "postgresql://someone:***@127.0.0.1:1/queues" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_life_of_a_token(tmp_path: Path) -> None:
+    store = ("--sqlite", tmp_path / "q.db")
+    assert "acme" in penstock("tenant", "create", "acme", *store).stdout
+    tenants = json.loads(penstock("tenant", "list", "--json", *store).stdout)
+    assert {found["name"] for found in tenants} == {"default", "acme"}
+
+    made = penstock(
+        *("token", "create", "--tenant", "acme", "--scope", "send", "--scope", "read"),
+        *("--queues", "orders-*", "--expires", "1h30m", "--name", "billing", *store),
+    )
+    text = made.stdout.strip()
+    assert text.startswith("pst_")
+    assert "\n" not in text
+
+    [listed] = json.loads(penstock("token", "list", "--json", *store).stdout)
+    assert listed["tenant"] == "acme"
+    assert listed["scopes"] == "read,send"
+    assert (listed["queues"], listed["name"], listed["prefix"]) == ("orders-*", "billing", text[:12])
+    assert listed["expires"] is not None
+    table = penstock("token", "list", *store).stdout
+    assert "billing" in table
+    assert text not in table
+    assert penstock("token", "list", "--tenant", "default", *store).stdout.strip() == "There are no tokens."
+
+    new = json.loads(penstock("token", "rotate", str(listed["id"]), "--json", *store).stdout)
+    assert new["token"] != text
+    assert new["scopes"] == "read,send"
+    assert "revoked" in penstock("token", "revoke", str(new["id"]), *store).stdout
+    after = json.loads(penstock("token", "list", "--json", *store).stdout)
+    assert all(found["revoked"] for found in after)
+
+
+def test_settings_and_where_they_come_from(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text("linger_ms = 3\nworkers = 2\n")
+    more = {"PENSTOCK_WORKERS": "4", "DATABASE_URL": "postgresql://u:hunter2@h/d"}
+    done = penstock("config", "--json", cwd=tmp_path, more=more)
+    rows = {row["setting"]: (row["value"], row["from"]) for row in json.loads(done.stdout)}
+    assert rows["linger_ms"] == ("3", "file")
+    assert rows["workers"] == ("4", "environment")
+    assert rows["batching"] == ("true", "default")
+    assert rows["database_url"] == ("postgresql://u:***@h/d", "environment")
+    assert "| `workers` | `PENSTOCK_WORKERS` |" in penstock("config", "--markdown").stdout
+
+
+def test_queues_are_listed_with_their_counts(tmp_path: Path) -> None:
+    store = ("--sqlite", tmp_path / "q.db")
+    assert penstock("queue", "list", *store).stdout.strip() == "There are no queues."
+
+
+@pytest.mark.slow
+def test_migrate_says_what_it_does(fresh_database: str) -> None:
+    more = {"DATABASE_URL": fresh_database}
+    planned = penstock("migrate", "--dry-run", more=more)
+    assert planned.returncode == 0, planned.stderr
+    assert "would apply" in planned.stdout
+    done = penstock("migrate", more=more)
+    assert done.stdout.splitlines() == [line.replace("would apply", "applied") for line in planned.stdout.splitlines()]
+    assert penstock("migrate", more=more).stdout.strip() == "the schema is up to date"
+    assert penstock("migrate", "--dry-run", more=more).stdout.strip() == "the schema is up to date"

@@ -1,0 +1,107 @@
+"""Who may import whom. The table is the architecture; this is its guard."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent / "penstock"
+
+LEAF = {"model", "errors", "limits", "clock", "auth"}
+STORE = {"store", "store.queries"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    **dict.fromkeys(LEAF, LEAF),
+    "config": LEAF,
+    "logs": LEAF,
+    "store": LEAF,
+    "store.queries": LEAF,
+    "store.postgres": LEAF | STORE,
+    "store.sqlite": LEAF | STORE,
+    "engine": LEAF | STORE,
+    "wire": LEAF | {"engine"},
+    "web": LEAF | {"engine"},
+    "loops": LEAF | {"engine"},
+    "server": LEAF | STORE | {"config", "logs", "store.postgres", "store.sqlite", "engine", "wire", "web", "loops"},
+    "cli": LEAF | {"config", "logs", "server"},
+    "__main__": {"cli"},
+    "__init__": LEAF,
+}
+
+SHARED_BY_DOORS = {"wire.http", "wire.faults", "wire.protocol", "wire.asgi"}
+"""The only modules of `wire` that more than one door may use."""
+
+
+def modules() -> list[tuple[str, ast.Module]]:
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+        found.append((name, ast.parse(path.read_text(encoding="utf-8"))))
+    return found
+
+
+def imports(tree: ast.Module) -> set[str]:
+    """Our own modules that this one names, without the leading `penstock.`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, "imports are absolute"
+            if node.module in ("penstock", "penstock.store", "penstock.wire", "penstock.store.postgres"):
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            names.add(node.module)
+    return {name.removeprefix("penstock.") for name in names if name.startswith("penstock.")}
+
+
+def room(module: str) -> str:
+    """The room a module, or a name imported from one, belongs to."""
+    parts = module.split(".")
+    if parts[0] == "store":
+        if len(parts) > 1 and parts[1] in ("postgres", "sqlite", "queries"):
+            return f"store.{parts[1]}"
+        return "store"
+    return parts[0]
+
+
+def violations(found: list[tuple[str, ast.Module]]) -> list[str]:
+    wrong = []
+    for module, tree in found:
+        here = room(module)
+        for name in sorted(imports(tree)):
+            there = room(name)
+            if there != here and there in MAY_IMPORT and there not in MAY_IMPORT[here]:
+                wrong.append(f"penstock.{module} imports penstock.{name}: {here} may not import {there}")
+    return wrong
+
+
+def test_every_room_is_in_the_table() -> None:
+    assert {room(module) for module, _ in modules()} <= set(MAY_IMPORT)
+
+
+def test_rooms_import_only_what_they_may() -> None:
+    assert violations(modules()) == []
+
+
+def test_a_planted_violation_is_named() -> None:
+    tree = ast.parse("from penstock.wire.rest import Rest")
+
+    assert violations([("engine.messages", tree)]) == [
+        "penstock.engine.messages imports penstock.wire.rest: engine may not import wire"
+    ]
+
+
+def test_leaves_need_only_the_standard_library() -> None:
+    import sys
+
+    for module, tree in modules():
+        if module not in LEAF:
+            continue
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                assert top == "penstock" or top in sys.stdlib_module_names, f"{module} imports {name}"
