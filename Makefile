@@ -15,7 +15,7 @@ DEVELOPMENT := .venv/.development
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint types bench lock clean
+.PHONY: help setup serve test tools lint types bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +25,18 @@ setup: $(RUNTIME) ## Prepare .venv with the locked packages and .venv/bin/pensto
 serve: $(RUNTIME) ## Start the server on the embedded PostgreSQL
 	@exec $(BIN)/penstock serve $(ARGS)
 
-test: $(DEVELOPMENT) ## Run every test
+test: $(DEVELOPMENT) tools ## Run every test
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+# Programs that tests drive: command:package. Without them, and without root, those tests say so and step aside.
+TOOLS := curl:curl node:nodejs npm:npm
+tools:
+	@missing=$$(for tool in $(TOOLS); do command -v "$${tool%%:*}" >/dev/null || echo "$${tool##*:}"; done); \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; \
+	elif [ -n "$$missing" ]; then \
+		echo "Not installed, so some tests are skipped:" $$missing >&2; \
+	fi
 
 lint: $(DEVELOPMENT) ## Check style and formatting
 	@$(BIN)/ruff check .
@@ -36,7 +46,7 @@ types: $(DEVELOPMENT) ## Check types
 	@$(BIN)/mypy
 
 bench: $(DEVELOPMENT) ## Measure a full cycle over HTTP
-	@$(BIN)/python bench/cycle.py $(ARGS)
+	@$(BIN)/python -m bench.cycle $(ARGS)
 
 lock: $(DEVELOPMENT) ## Take the newest versions into the lock files
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --group build \

@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import uvloop
 
@@ -68,28 +69,78 @@ class Tally:
     latencies: list[float] = field(default_factory=list)
 
 
-class Load:
-    def __init__(self, host: str, port: int, queue: str, per_request: int, limit: int, seconds: float) -> None:
-        self._host, self._port = host, port
-        self._per_request = per_request
-        self._left = limit
-        self._deadline = time.perf_counter() + seconds
-        self.tally = Tally()
-        path = f"/v1/queues/{queue}/messages"
+class Native:
+    """The native REST door."""
+
+    def __init__(self, host: str, queue: str, per_request: int) -> None:
+        self._host, self._per_request = host, per_request
+        self._path = f"/v1/queues/{queue}/messages"
         message = {"message": BODY}
         payload = json.dumps(message if per_request == 1 else [message] * per_request).encode()
-        self._path = path
-        self._send = self._request("POST", path, payload)
-        self._receive = self._request("GET", f"{path}?max={per_request}&vt=60")
+        self.send = self._request("POST", self._path, payload)
+        self.receive = self._request("GET", f"{self._path}?max={per_request}&vt=60")
 
     def _request(self, method: str, path: str, body: bytes = b"") -> bytes:
         head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nAuthorization: Bearer bench\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    def _delete(self, ids: list[int]) -> bytes:
+    def found(self, body: bytes) -> list[Any]:
+        return [message["id"] for message in json.loads(body)]
+
+    def delete(self, ids: list[Any]) -> bytes:
         if self._per_request == 1:
             return self._request("DELETE", f"{self._path}/{ids[0]}")
         return self._request("DELETE", self._path, json.dumps({"ids": ids}).encode())
+
+
+class Sqs:
+    """SQS in the JSON protocol, with the headers an SDK sends."""
+
+    def __init__(self, host: str, queue: str, per_request: int) -> None:
+        self._host, self._per_request = host, per_request
+        self._url = f"http://{host}/000000000000/{queue}"
+        message = {"QueueUrl": self._url, "MessageBody": BODY}
+        if per_request == 1:
+            self.send = self._request("SendMessage", message)
+        else:
+            entries = [{"Id": str(number), "MessageBody": BODY} for number in range(per_request)]
+            self.send = self._request("SendMessageBatch", {"QueueUrl": self._url, "Entries": entries})
+        wanted = {"QueueUrl": self._url, "MaxNumberOfMessages": per_request, "VisibilityTimeout": 60}
+        self.receive = self._request("ReceiveMessage", wanted)
+
+    def _request(self, action: str, given: dict[str, Any]) -> bytes:
+        body = json.dumps(given).encode()
+        head = (
+            f"POST / HTTP/1.1\r\nHost: {self._host}\r\nX-Amz-Target: AmazonSQS.{action}\r\n"
+            "Content-Type: application/x-amz-json-1.0\r\nX-Amz-Date: 20260101T000000Z\r\n"
+            "Authorization: AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/sqs/aws4_request, "
+            f"SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature={'0' * 64}\r\n"
+        )
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def found(self, body: bytes) -> list[Any]:
+        return [message["ReceiptHandle"] for message in json.loads(body).get("Messages", ())]
+
+    def delete(self, ids: list[Any]) -> bytes:
+        if self._per_request == 1:
+            return self._request("DeleteMessage", {"QueueUrl": self._url, "ReceiptHandle": ids[0]})
+        entries = [{"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(ids)]
+        return self._request("DeleteMessageBatch", {"QueueUrl": self._url, "Entries": entries})
+
+
+DOORS = {"native": Native, "sqs": Sqs}
+
+
+class Load:
+    def __init__(
+        self, door: Native | Sqs, address: tuple[str, int], per_request: int, limit: int, seconds: float
+    ) -> None:
+        self._door = door
+        self._host, self._port = address
+        self._per_request = per_request
+        self._left = limit
+        self._deadline = time.perf_counter() + seconds
+        self.tally = Tally()
 
     async def _ask(self, connection: Connection, request: bytes) -> bytes:
         start = time.perf_counter()
@@ -104,12 +155,12 @@ class Load:
         _, connection = await asyncio.get_running_loop().create_connection(Connection, self._host, self._port)
         while self._left > 0 and time.perf_counter() < self._deadline:
             self._left -= self._per_request
-            await self._ask(connection, self._send)
-            found = json.loads(await self._ask(connection, self._receive))
+            await self._ask(connection, self._door.send)
+            found = self._door.found(await self._ask(connection, self._door.receive))
             if not found:
                 self.tally.empty += 1
                 continue
-            await self._ask(connection, self._delete([message["id"] for message in found]))
+            await self._ask(connection, self._door.delete(found))
             self.tally.messages += len(found)
         connection.close()
 
@@ -118,8 +169,9 @@ class Load:
 
 
 def main() -> None:
-    host, port, queue, connections, per_request, limit, seconds = sys.argv[1:]
-    load = Load(host, int(port), queue, int(per_request), int(limit), float(seconds))
+    door, host, port, queue, connections, per_request, limit, seconds = sys.argv[1:]
+    spoken = DOORS[door](host, queue, int(per_request))
+    load = Load(spoken, (host, int(port)), int(per_request), int(limit), float(seconds))
     start, cpu = time.perf_counter(), time.process_time()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(load.run(int(connections)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -47,7 +48,5 @@ def main(queue: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with suppress(KeyboardInterrupt):
         main(sys.argv[1] if len(sys.argv) > 1 else "emails")
-    except KeyboardInterrupt:
-        pass

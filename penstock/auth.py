@@ -2,6 +2,9 @@
 
 A token reads `pst_` + 8 characters that find it + `_` + 43 characters that prove it (256 random bits). Only
 the SHA-256 of the whole is kept. A wrong token and an unknown one take the same path.
+
+An AWS access key is a token of another form: its id finds it, and what its secret signs proves it. That takes
+the secret itself, so of these it is kept.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import string
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,12 +30,15 @@ SEEN_S = 60
 """How often a token in use has its last_seen_at written."""
 
 _NO_SHA256 = bytes(32)
+_KEY_ID = string.ascii_uppercase + string.digits
 
 
 class Mode(StrEnum):
     OPEN = "open"
     """Any Authorization header passes: for one machine, one developer."""
     TOKEN = "token"  # noqa: S105
+    SIGV4 = "sigv4"
+    """AWS doors verify signatures; every other door asks for a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +63,22 @@ class Principal:
 EVERYONE = Principal(DEFAULT_TENANT, frozenset(Scope))
 
 
+def principal_of(token: Token) -> Principal:
+    return Principal(token.tenant, token.scopes, token.queues, token.name)
+
+
 def new_secret() -> tuple[str, str, bytes]:
     """A fresh token: the text to show once, the prefix to find it by, the hash to keep."""
     prefix = secrets.token_hex(4)
     text = f"pst_{prefix}_{secrets.token_urlsafe(32)}"
     return text, prefix, digest(text)
+
+
+def new_aws_secret() -> tuple[str, str, bytes]:
+    """A fresh AWS access key: the secret to show once and to keep, the id to find it by, the hash."""
+    key_id = "PSAK" + "".join(secrets.choice(_KEY_ID) for _ in range(16))
+    text = b64encode(secrets.token_bytes(30)).decode()
+    return text, key_id, digest(text)
 
 
 def digest(text: str) -> bytes:
@@ -70,6 +89,19 @@ def prefix_of(text: str) -> str:
     """The part a token is found by; of a text that is no token, something no token has."""
     parts = text.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "pst" else "-"
+
+
+class Sightings:
+    """Notes that a token is in use, but not every time."""
+
+    def __init__(self, saw: Callable[[int], Awaitable[None]]) -> None:
+        self._saw = saw
+        self._next: dict[int, datetime] = {}
+
+    async def note(self, token_id: int, now: datetime) -> None:
+        if self._next.get(token_id, now) <= now:
+            self._next[token_id] = now + timedelta(seconds=SEEN_S)
+            await self._saw(token_id)
 
 
 class Authenticator:
@@ -85,9 +117,8 @@ class Authenticator:
         self.mode = mode
         self._clock = clock
         self._find = find
-        self._saw = saw
+        self._sightings = Sightings(saw)
         self._verdicts: dict[str, tuple[datetime, Principal]] = {}
-        self._seen: dict[int, datetime] = {}
 
     def remembered(self, header: str | None) -> Principal | None:
         """The verdict when it needs no look-up; `Forbidden` when there is no header at all."""
@@ -107,13 +138,11 @@ class Authenticator:
         assert header is not None
         now = self._clock.now()
         token = await self._verify(header, now)
-        principal = Principal(token.tenant, token.scopes, token.queues, token.name)
+        principal = principal_of(token)
         if len(self._verdicts) > 10_000:
             self._verdicts.clear()
         self._verdicts[header] = (now + timedelta(seconds=REMEMBER_S), principal)
-        if self._seen.get(token.id, now) <= now:
-            self._seen[token.id] = now + timedelta(seconds=SEEN_S)
-            await self._saw(token.id)
+        await self._sightings.note(token.id, now)
         return principal
 
     async def _verify(self, header: str, now: datetime) -> Token:
@@ -125,14 +154,15 @@ class Authenticator:
         if not candidates:
             hmac.compare_digest(offered, _NO_SHA256)
         for token in candidates:
-            if hmac.compare_digest(offered, token.sha256):
+            # An access key signs; sent as it is, it proves nothing.
+            if hmac.compare_digest(offered, token.sha256) and token.aws_secret is None:
                 found = token
-        if found is None or not _in_force(found, now):
+        if found is None or not in_force(found, now):
             raise Forbidden("the token is unknown, expired or revoked")
         return found
 
 
-def _in_force(token: Token, now: datetime) -> bool:
+def in_force(token: Token, now: datetime) -> bool:
     revoked = token.revoked_at is not None and token.revoked_at <= now
     expired = token.expires_at is not None and token.expires_at <= now
     return not revoked and not expired

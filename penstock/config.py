@@ -169,9 +169,18 @@ class Settings:
         default=None,
         metadata=_about(
             "PENSTOCK_AUTH",
-            _choice("open", "token"),
-            "`token` asks for an API token, `open` for any Authorization header; "
-            "unset: `open` on a loopback address, `token` on any other.",
+            _choice("open", "token", "sigv4"),
+            "`token` asks for an API token, `sigv4` also lets AWS SDKs in by their signatures, "
+            "`open` asks for any Authorization header; unset: `open` on a loopback address, `token` on any other.",
+        ),
+    )
+    strict: bool = field(
+        default=False,
+        metadata=_about(
+            "PENSTOCK_STRICT",
+            _switch,
+            "Answer SQS calls as AWS does to the letter: a minute's pause after a delete or a purge, "
+            "a limit of messages in flight.",
         ),
     )
     default_visibility_timeout_s: int = field(
@@ -332,7 +341,7 @@ class Settings:
         if self.auth == "open" and not is_loopback(self.host) and self.origins.get("auth") != "flag":
             problems.append(
                 f"refusing to serve {self.address} without authentication: "
-                "use token authentication, a loopback address, or say --auth open on the command line"
+                "use token or sigv4 authentication, a loopback address, or say --auth open on the command line"
             )
         return problems
 

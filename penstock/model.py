@@ -223,7 +223,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """An API token as it is kept: never the secret itself."""
+    """An API token as it is kept: the secret itself only where it is an AWS access key's."""
 
     id: int
     tenant: TenantId
@@ -238,3 +238,5 @@ class Token:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_seen_at: datetime | None
+    aws_secret: str | None = field(default=None, repr=False)
+    """Of an AWS access key, whose id is then the prefix. Checking a signature takes the secret itself."""

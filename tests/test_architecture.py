@@ -28,8 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": LEAF,
 }
 
-SHARED_BY_DOORS = {"wire.http", "wire.faults", "wire.protocol", "wire.asgi"}
-"""The only modules of `wire` that more than one door may use."""
+DOORS = {"rest", "sqs", "sns", "simple", "jobs", "private"}
+"""Protocols of `wire`, by the first word of their modules' names. They share the other modules, not each other."""
 
 
 def modules() -> list[tuple[str, ast.Module]]:
@@ -90,6 +90,24 @@ def test_a_planted_violation_is_named() -> None:
     assert violations([("engine.messages", tree)]) == [
         "penstock.engine.messages imports penstock.wire.rest: engine may not import wire"
     ]
+
+
+def door(module: str) -> str | None:
+    parts = module.split(".")
+    name = parts[1].split("_")[0] if parts[0] == "wire" and len(parts) > 1 else ""
+    return name if name in DOORS else None
+
+
+def test_doors_do_not_import_each_other() -> None:
+    crossed = [
+        f"{module} imports {name}"
+        for module, tree in modules()
+        if room(module) == "wire"
+        for name in sorted(imports(tree))
+        if door(name) is not None and door(name) != door(module)
+    ]
+
+    assert crossed == []
 
 
 def test_leaves_need_only_the_standard_library() -> None:

@@ -16,6 +16,7 @@ from penstock.config import Settings, markdown, shown
 class Auth(StrEnum):
     open = "open"
     token = "token"  # noqa: S105
+    sigv4 = "sigv4"
 
 
 class LogFormat(StrEnum):
@@ -41,6 +42,9 @@ def serve(
     ] = None,
     linger_ms: Annotated[int | None, typer.Option(help="How long a send waits for others; default: 0.")] = None,
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="The URL clients reach us at.")] = None,
+    strict: Annotated[
+        bool | None, typer.Option("--strict/--relaxed", help="Keep to AWS's pauses and quotas; default: no.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="Default: info.")] = None,
     log_format: Annotated[LogFormat | None, typer.Option(help="Default: JSON unless on a terminal.")] = None,
     config: Config = None,
@@ -57,6 +61,7 @@ def serve(
         "batching": batching,
         "linger_ms": linger_ms,
         "base_url": base_url,
+        "strict": strict,
         "log_level": log_level,
         "log_format": log_format,
     }

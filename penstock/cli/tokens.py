@@ -1,4 +1,4 @@
-"""`penstock token`: create, list, rotate and revoke API tokens."""
+"""`penstock token`: create, list, rotate and revoke API tokens and AWS access keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.model import Scope, Token
 if TYPE_CHECKING:
     from penstock.server import Engine
 
-app = typer.Typer(help="Create, list, rotate and revoke API tokens.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, rotate and revoke API tokens and AWS access keys.", no_args_is_help=True)
 
 
 @app.command("create")
@@ -32,15 +32,16 @@ def create_token(
     scope: Annotated[list[Scope] | None, typer.Option(help="What it may do; repeat for more; default: admin.")] = None,
     queues: Annotated[str, typer.Option(metavar="GLOB", help="The queues it reaches.")] = "*",
     expires: Annotated[str | None, typer.Option(metavar="30d", help="How long it lasts; default: for ever.")] = None,
+    aws: Annotated[bool, typer.Option("--aws", help="An access key for AWS SDKs; they need --auth sigv4.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Create an API token. Its text is printed this once and kept nowhere."""
+    """Create an API token. Its text is printed this once."""
     lasts = parse_duration(expires) if expires is not None else None
     scopes = frozenset(scope or [Scope.ADMIN])
 
     async def work(engine: Engine) -> tuple[Token, str]:
         owner = await find_tenant(engine, tenant)
-        return await engine.tenants.create_token(owner.id, name, scopes, queues=queues, lasts=lasts)
+        return await engine.tenants.create_token(owner.id, name, scopes, queues=queues, lasts=lasts, aws=aws)
 
     made, text = with_engine(work, settings)
     _print_secret(made, text, as_json)
@@ -110,11 +111,13 @@ def parse_duration(text: str) -> timedelta:
 
 
 def _token_row(found: Token) -> dict[str, Any]:
+    aws = found.aws_secret is not None
     return {
         "id": found.id,
         "tenant": found.tenant_name,
         "name": found.name,
-        "prefix": f"pst_{found.prefix}",
+        "kind": "aws" if aws else "token",
+        "prefix": found.prefix if aws else f"pst_{found.prefix}",
         "scopes": ",".join(sorted(found.scopes)),
         "queues": found.queues,
         "created": moment(found.created_at),
@@ -125,8 +128,12 @@ def _token_row(found: Token) -> dict[str, Any]:
 
 
 def _print_secret(made: Token, text: str, as_json: bool) -> None:
+    aws = made.aws_secret is not None
     if as_json:
-        print(json.dumps({**_token_row(made), "token": text}))
+        shown = {"access_key_id": made.prefix, "secret_access_key": text} if aws else {"token": text}
+        print(json.dumps({**_token_row(made), **shown}))
         return
-    print(text)
-    print(f"This is token {made.id} of tenant {made.tenant_name}. It is shown only now.", file=sys.stderr)
+    # As variables, which is how SDKs take them: one line each, fit for a file of variables or for `export`.
+    print(f"AWS_ACCESS_KEY_ID={made.prefix}\nAWS_SECRET_ACCESS_KEY={text}" if aws else text)
+    what, shown_once = ("access key", "Its secret") if aws else ("token", "It")
+    print(f"This is {what} {made.id} of tenant {made.tenant_name}. {shown_once} is shown only now.", file=sys.stderr)

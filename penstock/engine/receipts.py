@@ -13,7 +13,7 @@ import zlib
 
 from penstock.errors import InvalidReceipt
 
-_LAYOUT = struct.Struct(">BIQI")
+_LAYOUT = struct.Struct(">BIQQ")
 _VERSION = 1
 
 
@@ -29,6 +29,6 @@ def decode(queue: str, receipt: str) -> tuple[int, int]:
         version, check, message_id, lease = _LAYOUT.unpack(packed)
     except (binascii.Error, struct.error, ValueError):
         raise InvalidReceipt(field="receipt") from None
-    if version != _VERSION or check != zlib.crc32(queue.encode()) or message_id >= 1 << 63:
+    if version != _VERSION or check != zlib.crc32(queue.encode()) or max(message_id, lease) >= 1 << 63:
         raise InvalidReceipt(field="receipt")
     return message_id, lease

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -12,20 +13,44 @@ from penstock.errors import Invalid, TokenNotFound
 from penstock.model import Scope, Tenant, TenantId, Token
 from penstock.store import Store
 
+HOME_REGION = "us-east-1"
+REGION = re.compile(r"[a-z0-9-]{1,32}")
+MOST_REGIONS = 100
+
 
 class Tenants:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._regions: dict[tuple[TenantId, str], TenantId] = {}
 
     async def create(self, name: str) -> Tenant:
         if not 1 <= len(name) <= 80:
             raise Invalid("a tenant name has 1 to 80 characters", field="tenant")
+        if "@" in name:
+            raise Invalid("a tenant name has no @: that marks a tenant's regions", field="tenant")
         check_text("tenant", name)
         return await self._store.create_tenant(name, self._clock.now())
 
     async def list(self) -> Sequence[Tenant]:
         return await self._store.list_tenants()
+
+    async def in_region(self, tenant: TenantId, region: str) -> TenantId:
+        """The part of a tenant that lives in a region: queues of one name in two regions are two queues.
+
+        The home region is the tenant itself; any other is a tenant of its own, made when first asked for.
+        """
+        if region == HOME_REGION:
+            return tenant
+        known = self._regions.get((tenant, region))
+        if known is None:
+            if REGION.fullmatch(region) is None:
+                raise Invalid("a region has 1 to 32 lower-case letters, digits and hyphens", field="region")
+            if sum(1 for owner, _ in self._regions if owner == tenant) >= MOST_REGIONS:
+                raise Invalid(f"a tenant may use {MOST_REGIONS} regions", field="region")
+            part = await self._store.create_tenant(f"{tenant}@{region}", self._clock.now())
+            known = self._regions[(tenant, region)] = part.id
+        return known
 
     async def create_token(
         self,
@@ -35,15 +60,20 @@ class Tenants:
         *,
         queues: str = "*",
         lasts: timedelta | None = None,
+        aws: bool = False,
     ) -> tuple[Token, str]:
-        """The token, and its text: this is the only time anyone sees it."""
+        """The token, and its text: this is the only time anyone sees it.
+
+        An AWS access key's id is the token's prefix, its secret the text.
+        """
         if not scopes:
             raise Invalid("a token needs at least one scope", field="scopes")
         check_text("name", name)
-        text, prefix, sha256 = auth.new_secret()
+        text, prefix, sha256 = auth.new_aws_secret() if aws else auth.new_secret()
         now = self._clock.now()
         expires_at = now + lasts if lasts is not None else None
-        token = await self._store.add_token(tenant, name, prefix, sha256, scopes, queues, now, expires_at)
+        kept = text if aws else None
+        token = await self._store.add_token(tenant, name, prefix, sha256, scopes, queues, now, expires_at, kept)
         return token, text
 
     async def list_tokens(self, tenant: TenantId | None = None) -> Sequence[Token]:
@@ -59,11 +89,12 @@ class Tenants:
         return await self._store.end_token(token_id, self._clock.now())
 
     async def rotate_token(self, token_id: int, overlap: timedelta = timedelta(0)) -> tuple[Token, str]:
-        """A new token with the old one's powers and lifetime; the old one ends after `overlap`."""
+        """A new token of the old one's kind, powers and lifetime; the old one ends after `overlap`."""
         old = next((token for token in await self._store.list_tokens(None) if token.id == token_id), None)
         if old is None:
             raise TokenNotFound()
         lasts = old.expires_at - old.created_at if old.expires_at is not None else None
-        replacement = await self.create_token(old.tenant, old.name, old.scopes, queues=old.queues, lasts=lasts)
+        aws = old.aws_secret is not None
+        replacement = await self.create_token(old.tenant, old.name, old.scopes, queues=old.queues, lasts=lasts, aws=aws)
         await self._store.end_token(token_id, self._clock.now() + overlap)
         return replacement

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from penstock import logs
+from penstock.auth import Mode
 from penstock.config import Settings, is_loopback
 from penstock.engine import Engine
 from penstock.server import banner
 from penstock.server.banner import Ready
 from penstock.server.listening import bind, url_of
-from penstock.server.stores import database, describe, first_token, migrate, open_engine, warn_if_careless
+from penstock.server.stores import database, describe, first_secrets, migrate, open_engine, warn_if_careless
 from penstock.server.versions import version
 
 __all__ = ["Engine", "Ready", "announce", "describe", "migrate", "open_engine", "run", "serve", "version"]
@@ -53,8 +54,7 @@ async def serve(settings: Settings, *, ready: Callable[[Ready], Any] = announce)
     with database(settings) as found:
 
         async def tell(engine: Engine) -> None:
-            token = await first_token(engine) if settings.auth_mode == "token" else None
-            ready(_ready(settings, url, token))
+            ready(_ready(settings, url, await first_secrets(engine, Mode(settings.auth_mode))))
             await warn_if_careless(found.dsn)
 
         await serve_one(settings, found, bound, tell)
@@ -70,13 +70,13 @@ async def _serve_many(settings: Settings, *, ready: Callable[[Ready], Any] = ann
     _warn_if_open(settings)
     with database(settings) as found:
         async with opened(settings, found.dsn) as engine:  # migrates, once for all
-            token = await first_token(engine) if settings.auth_mode == "token" else None
+            made = await first_secrets(engine, Mode(settings.auth_mode))
         await warn_if_careless(found.dsn)
-        await supervise(settings, found, bound, lambda: ready(_ready(settings, url, token)))
+        await supervise(settings, found, bound, lambda: ready(_ready(settings, url, made)))
 
 
-def _ready(settings: Settings, url: str, token: str | None) -> Ready:
-    return Ready(url, describe(settings), settings.auth_mode, settings.workers, settings.base_url, token)
+def _ready(settings: Settings, url: str, made: Mapping[str, str]) -> Ready:
+    return Ready(url, describe(settings), settings.auth_mode, settings.workers, settings.base_url, made)
 
 
 def _warn_if_open(settings: Settings) -> None:

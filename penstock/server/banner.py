@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.server.versions import version
@@ -22,8 +23,8 @@ class Ready:
     workers: int = 1
     public: str | None = None
     """The URL others reach it at, when that is not its own."""
-    token: str | None = None
-    """The text of an administrator's token made for this first start."""
+    made: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """An administrator's token made for this first start, and in sigv4 mode an access key, as variables."""
 
     @property
     def header(self) -> str:
@@ -43,11 +44,9 @@ def text(ready: Ready) -> str:
         f"  auth       {_about_auth(ready)}",
         *([f"  public     {ready.public}"] if ready.public else []),
         "",
-        "  Try it:"
-        if ready.token is None
-        else "  Try it, with the administrator's first token, which is shown this once:",
+        "  Try it, with the administrator's first token, which is shown this once:" if ready.made else "  Try it:",
         "",
-        *([f"export PENSTOCK_TOKEN={ready.token}"] if ready.token else []),
+        *(f"export {name}={value}" for name, value in ready.made.items()),
         *curl_lines(url, ready.header),
     ]
     return "\n".join(lines) + "\n"
@@ -69,6 +68,8 @@ def curl_lines(url: str, header: str) -> list[str]:
 def _about_auth(ready: Ready) -> str:
     if ready.auth == "open":
         return "open: any Authorization header passes"
+    if ready.auth == "sigv4":
+        return "sigv4: make access keys with penstock token create --aws, tokens without --aws"
     return "token: make one with penstock token create"
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from penstock import web
 from penstock.auth import Authenticator, Mode
-from penstock.config import Settings
+from penstock.config import Settings, is_loopback
 from penstock.engine import Engine
 from penstock.server.neighbours import Neighbours
 from penstock.server.versions import version
-from penstock.wire import rest
+from penstock.wire import rest, sqs
+from penstock.wire.aws import Gateway
 from penstock.wire.http import HttpLimits, Router
 from penstock.wire.protocol import PenstockProtocol, protocol_class
+from penstock.wire.signature import AwsAuthenticator
 
 
 def doors(engine: Engine, settings: Settings, neighbours: Neighbours) -> tuple[web.App, type[PenstockProtocol]]:
     """What uvicorn asks for: an ASGI app, and a class that speaks HTTP."""
     tenants = engine.tenants
-    authenticator = Authenticator(Mode(settings.auth_mode), engine.clock, tenants.find_tokens, tenants.saw_token)
+    mode = Mode(settings.auth_mode)
+    authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
     native = rest.Rest(engine, authenticator, version=version(), peers=neighbours.numbers)
-    router = Router(native.routes(), rest.OWNS)
+    signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
+    amazon = Gateway([sqs.service(engine, base_url=settings.base_url, strict=settings.strict)], signed, tenants)
+    router = Router([*native.routes(), *amazon.routes()], rest.OWNS)
 
     pages = web.app(engine, authenticator, lambda: native.document)
     return pages, protocol_class(router, authenticator, engine.insights, _limits(settings))
@@ -34,4 +41,6 @@ def _limits(settings: Settings) -> HttpLimits:
         connections=settings.max_client_connections,
         connections_per_address=settings.max_client_connections,
         requests_in_flight=settings.max_requests_in_flight,
+        home_only=settings.auth_mode == "open" and is_loopback(settings.host),
+        hosts=frozenset(filter(None, [urlsplit(settings.base_url or "").hostname])),
     )

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.auth import Mode
 from penstock.config import Settings, redact
 from penstock.engine import Engine
 from penstock.errors import PenstockError, Unavailable, Unsupported
@@ -144,12 +145,20 @@ def describe(settings: Settings) -> str:
             return f"embedded PostgreSQL in {settings.data or default_directory()}"
 
 
-async def first_token(engine: Engine) -> str | None:
-    """The text of a new administrator's token when there is no token at all: nobody could get in otherwise."""
-    if await engine.tenants.list_tokens(None):
-        return None
-    _, text = await engine.tenants.create_token(DEFAULT_TENANT, "first", frozenset({Scope.ADMIN}))
-    return text
+async def first_secrets(engine: Engine, mode: Mode) -> dict[str, str]:
+    """An administrator's first token, and in sigv4 mode an access key, as variables; nothing where a token exists.
+
+    Without them nobody could get in, and into a server in memory not even later.
+    """
+    if mode is Mode.OPEN or await engine.tenants.list_tokens(None):
+        return {}
+    admin = frozenset({Scope.ADMIN})
+    _, text = await engine.tenants.create_token(DEFAULT_TENANT, "first", admin)
+    made = {"PENSTOCK_TOKEN": text}
+    if mode is Mode.SIGV4:
+        key, secret = await engine.tenants.create_token(DEFAULT_TENANT, "first", admin, aws=True)
+        made |= {"AWS_ACCESS_KEY_ID": key.prefix, "AWS_SECRET_ACCESS_KEY": secret}
+    return made
 
 
 async def warn_if_careless(dsn: str | None) -> None:

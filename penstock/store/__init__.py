@@ -157,6 +157,7 @@ class Store(Protocol):
         queues: str,
         now: datetime,
         expires_at: datetime | None,
+        aws_secret: str | None = None,
     ) -> Token: ...
 
     async def find_tokens(self, prefix: str) -> list[Token]:

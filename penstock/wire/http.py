@@ -43,6 +43,9 @@ class HttpLimits:
     """Of all bodies that are on their way in, or wait for their answer."""
     queued_requests: int = 16
     """Pipelined requests of one connection that wait their turn before reading stops."""
+    home_only: bool = False
+    """Answer only to names of this machine, and to `hosts`."""
+    hosts: frozenset[str] = frozenset()
     sweep_s: float = 1.0
     """How often deadlines are looked at: the precision of all the seconds above."""
 
@@ -144,7 +147,7 @@ Fault = Callable[[Exception, str], Response]
 
 
 class Route:
-    __slots__ = ("body_bytes", "counted", "fault", "handler", "method", "open", "path", "safe", "timed")
+    __slots__ = ("body_bytes", "counted", "fault", "handler", "method", "open", "path", "safe", "timed", "when")
 
     def __init__(
         self,
@@ -156,6 +159,7 @@ class Route:
         body_bytes: int = SMALL_BODY,
         open: bool = False,
         safe: bool = True,
+        when: Callable[[Request], bool] | None = None,
     ) -> None:
         self.method = method
         self.path = path
@@ -166,6 +170,8 @@ class Route:
         """Needs no Authorization header, or judges it itself."""
         self.safe = safe
         """A GET without effects, so that HEAD may stand for it."""
+        self.when = when
+        """Asked of the head of a request: whether the route takes it. Else it is as if there were no route."""
         self.timed = (method, path)
         self.counted: dict[int, tuple[str, str, str]] = {}
 
@@ -235,7 +241,7 @@ class Router:
                 request.arguments.append(_segment(segment) if "%" in segment else segment)
             node = child
         route = node.routes.get(request.method)
-        if route is None:
+        if route is None or (route.when is not None and not route.when(request)):
             return self._unknown(segments, request, node.routes)
         request.route = route
 

@@ -27,7 +27,7 @@ from penstock.engine.insights import Insights
 from penstock.errors import Unavailable
 from penstock.wire.asgi import AsgiExchange, Streamed
 from penstock.wire.faults import json_fault
-from penstock.wire.heads import absolute, check_coding, check_repeated, check_size
+from penstock.wire.heads import absolute, check_coding, check_repeated, check_size, is_home
 from penstock.wire.http import HttpLimits, Refusal, Request, Response, Route, Router
 from penstock.wire.traffic import NO_BODY, Traffic
 
@@ -214,12 +214,21 @@ class PenstockProtocol(HttpToolsProtocol):
         if version == "1.1":
             if b"host" not in found:
                 raise Refusal(400, "HostRequired", "a Host header is required", field="host")
+            if self.limits.home_only and found[b"host"] not in self.shared.hosts:
+                self._check_host(found[b"host"])
         elif version != "1.0":
             raise Refusal(505, "VersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are spoken here")
         if len(found) != len(request.headers):
             check_repeated(request.headers)
         if self._first + self._fed > self.limits.header_bytes:
             check_size(request.headers, self.limits.header_bytes)
+
+    def _check_host(self, host: bytes) -> None:
+        if not is_home(host, self.limits.hosts):
+            text = "without authentication this server answers only to names of this machine, or of QUEUE_BASE_URL"
+            raise Refusal(403, "HostNotAllowed", text, field="host")
+        if len(self.shared.hosts) < 1000:
+            self.shared.hosts.add(host)
 
     def _check_body(self, request: Request) -> None:
         found = request.found

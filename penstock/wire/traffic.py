@@ -27,6 +27,8 @@ class Traffic:
         self.active = insights.requests_active.values
         self.active.setdefault((), 0)
         self.addresses: dict[str, int] = {}
+        self.hosts: set[bytes] = set()
+        """Host headers found to be all right, so that the next request need not ask."""
         self.buffered = 0
         """Bytes of request bodies that did not come in one piece."""
         self.web = Route("GET", "(other)", lambda request: Response(500), fault=json_fault)

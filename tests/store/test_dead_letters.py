@@ -170,7 +170,7 @@ async def test_a_poison_head_leaves_its_group_and_the_group_goes_on(caller: Call
     await caller.send(queue, "b1", group_id="b")
     await fail(caller, queue, 1)
 
-    assert await caller.bodies(queue) == ["a2", "b1"]
+    assert sorted(await caller.bodies(queue)) == ["a2", "b1"]
 
     letter = await caller.receive_one(dead)
     assert (letter.body, letter.group_id, letter.dead_letter_source) == ("a1", "a", "orders.fifo")

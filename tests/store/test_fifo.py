@@ -90,27 +90,57 @@ async def test_a_released_message_is_the_groups_next(caller: Caller, queue: str)
     assert [(m.body, m.receives) for m in await caller.receive(queue, 10)] == [("a1", 2), ("a2", 1), ("a3", 1)]
 
 
-async def test_a_group_stays_locked_while_one_of_its_batch_is_in_flight(caller: Caller, queue: str) -> None:
+async def test_a_released_message_comes_before_what_is_still_in_flight(caller: Caller, queue: str) -> None:
     await caller.send(queue, "a1", "a2", "a3", group_id="a")
     [first, second] = await caller.receive(queue, 2)
 
     await caller.release(queue, first)
+
+    [again] = await caller.receive(queue, 10)
+    assert again.body == "a1"
+    await caller.release(queue, second)
+    assert await caller.bodies(queue) == []
+    await caller.delete(queue, again)
+    assert await caller.bodies(queue) == ["a2", "a3"]
+
+
+async def test_a_message_in_flight_holds_up_all_after_it(caller: Caller, queue: str) -> None:
+    await caller.send(queue, "a1", "a2", "a3", group_id="a")
+    [first, second, third] = await caller.receive(queue, 3)
+
+    await caller.release(queue, third)
     assert await caller.bodies(queue) == []
     await caller.release(queue, second)
+    assert await caller.bodies(queue) == []
+    await caller.release(queue, first)
     assert await caller.bodies(queue) == ["a1", "a2", "a3"]
 
 
 async def test_leases_of_one_batch_may_end_at_different_times(caller: Caller, queue: str) -> None:
     await caller.send(queue, "a1", "a2", "a3", group_id="a")
-    [first, second] = await caller.receive(queue, 2, visibility_timeout_s=10)
+    [first, second, _] = await caller.receive(queue, 3, visibility_timeout_s=10)
     await caller.hide(queue, second, 20)
 
     caller.clock.advance(seconds=10)
-    assert await caller.bodies(queue) == []
+    [again] = await caller.receive(queue, 10, visibility_timeout_s=20)
+    assert again.body == "a1"
+    assert again.lease > first.lease
     assert received(await caller.ask(queue)).next_due_at == caller.clock.now() + timedelta(seconds=10)
+    await caller.delete(queue, again)
     caller.clock.advance(seconds=10)
-    again = await caller.receive(queue, 10)
-    assert [(m.body, m.lease) for m in again] == [("a1", first.lease + 1), ("a2", second.lease + 1), ("a3", 1)]
+    assert await caller.bodies(queue) == ["a2", "a3"]
+
+
+async def test_a_group_that_was_received_goes_to_the_end_of_the_line(caller: Caller, queue: str) -> None:
+    for body in ("a1", "a2", "b1", "c1"):
+        await caller.send(queue, body, group_id=body[0])
+    [first, _] = await caller.receive(queue, 2, visibility_timeout_s=10)
+    assert await caller.bodies(queue, 1, visibility_timeout_s=5) == ["b1"]
+
+    caller.clock.advance(seconds=10)
+
+    assert await caller.bodies(queue, visibility_timeout_s=0) == ["c1", "a1", "a2", "b1"]
+    assert await caller.bodies(queue, 1) == ["c1"]
 
 
 async def test_an_expired_lease_deletes_nothing(caller: Caller, queue: str) -> None:

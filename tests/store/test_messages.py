@@ -32,7 +32,8 @@ async def test_a_message_comes_out_as_it_went_in(caller: Caller, make_queue: Mak
     assert message.id == sent
     assert message.body == '{"price": "5 €"}'
     assert {name: getattr(message, name) for name in fields} == fields
-    assert (message.lease, message.receives) == (1, 1)
+    assert message.lease > 0
+    assert message.receives == 1
     assert message.sent_at == caller.clock.now() - timedelta(seconds=2)
     assert message.first_received_at == caller.clock.now()
     assert message.visible_at == caller.clock.now() + timedelta(seconds=30)
@@ -106,7 +107,8 @@ async def test_a_received_message_is_hidden_until_its_timeout_ends(caller: Calle
     caller.clock.advance(seconds=0.000001)
     again = await caller.receive_one(queue)
 
-    assert (again.id, again.receives, again.lease) == (first.id, 2, 2)
+    assert (again.id, again.receives) == (first.id, 2)
+    assert again.lease > first.lease
     assert again.first_received_at == first.first_received_at
 
 
@@ -129,7 +131,7 @@ async def test_a_timeout_of_zero_counts_the_receive_and_hides_nothing(caller: Ca
 
     assert [message.body for message in first] == [message.body for message in again] == ["a", "b"]
     assert [message.receives for message in again] == [2, 2]
-    assert [message.lease for message in again] == [2, 2]
+    assert all(later.lease > earlier.lease for earlier, later in zip(first, again, strict=True))
     assert await caller.state(queue) == (2, 0, 0)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import count, takewhile
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -44,6 +45,8 @@ class Held:
     group: str
     priority: int
     visible_at: datetime
+    place: int
+    """In the line of FIFO groups."""
     lease: int = 0
 
 
@@ -53,25 +56,20 @@ class Model:
 
     fifo: bool
     messages: list[Held] = field(default_factory=list)
+    places: Iterator[int] = field(default_factory=count)
 
     def next(self, limit: int, now: datetime) -> list[Held]:
         if self.fifo:
             groups = [self._available(group, now) for group in {message.group for message in self.messages}]
-            order = sorted((group for group in groups if group), key=lambda group: group[0].id)
+            order = sorted((group for group in groups if group), key=lambda group: group[0].place)
             return [message for group in order for message in group][:limit]
         visible = [message for message in self.messages if message.visible_at <= now]
         return sorted(visible, key=lambda message: (-message.priority, message.id))[:limit]
 
     def _available(self, group: str, now: datetime) -> list[Held]:
-        available: list[Held] = []
+        """All up to the first that is hidden: by a delay, or because it is in flight."""
         members = [message for message in self.messages if message.group == group]
-        if any(message.lease and message.visible_at > now for message in members):
-            return []
-        for message in members:
-            if message.visible_at > now:
-                break
-            available.append(message)
-        return available
+        return list(takewhile(lambda message: message.visible_at <= now, members))
 
     def judge(self, delivery: Message, now: datetime) -> tuple[Outcome, Held | None]:
         for message in self.messages:
@@ -106,7 +104,9 @@ class Machine(RuleBasedStateMachine):
         ids = self.run(self.caller.send(self.queue, *bodies, group_id=group, priority=priority, delay_s=delay))
 
         visible_at = self.clock.now() + timedelta(seconds=delay)
-        self.model.messages += [Held(message_id, group, priority, visible_at) for message_id in ids]
+        self.model.messages += [
+            Held(message_id, group, priority, visible_at, next(self.model.places)) for message_id in ids
+        ]
 
     @rule(limit=st.integers(1, 4), timeout=TIMEOUTS)
     def receive(self, limit: int, timeout: int) -> None:
@@ -116,9 +116,11 @@ class Machine(RuleBasedStateMachine):
 
         assert [message.id for message in messages] == [message.id for message in expected]
         for message in expected:
-            message.lease += 1
             message.visible_at = self.clock.now() + timedelta(seconds=timeout)
-        assert [message.lease for message in messages] == [message.lease for message in expected]
+            message.place = next(self.model.places)
+        for message, found in zip(expected, messages, strict=True):
+            assert found.lease > message.lease
+            message.lease = found.lease
         self.deliveries += messages
 
     @precondition(lambda self: self.deliveries)

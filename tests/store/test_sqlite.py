@@ -192,6 +192,7 @@ from (
     sum(m.state = 0) as ready,
     sum(m.state = 1) as in_flight,
     min(m.id) = min(case when m.state = 0 then m.id end) as head_is_ready,
+    min(m.id) = min(case when m.state = 0 and m.receives > 0 then m.id end) as head_came_back,
     min(m.id) = min(case when m.state = 3 then m.id end) as head_is_blocked
   from messages as m
   join bins as b on b.id = m.bin_id
@@ -200,7 +201,8 @@ from (
   group by m.bin_id, m.group_id
 )
 where ready > 1
-or (ready = 1 and (in_flight > 0 or not head_is_ready))
+or (ready = 1 and not head_is_ready)
+or (ready = 1 and in_flight > 0 and head_came_back is not 1)
 or (in_flight = 0 and head_is_blocked)
 """
 

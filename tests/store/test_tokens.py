@@ -107,3 +107,17 @@ async def test_a_token_remembers_when_it_was_last_seen(
 
     [seen] = await store.find_tokens(prefix)
     assert seen.last_seen_at == clock.now()
+
+
+async def test_the_secret_of_an_access_key_is_kept_and_never_shown(
+    store: Store, tenant: TenantId, clock: FakeClock, prefix: str
+) -> None:
+    plain = await add_token(store, tenant, clock.now(), prefix)
+    scopes = frozenset({Scope.SEND})
+    key = await store.add_token(tenant, "sdk", prefix, b"-", scopes, "*", clock.now(), None, "wJalr/XUtn+FEMI")
+
+    assert (plain.aws_secret, key.aws_secret) == (None, "wJalr/XUtn+FEMI")
+    assert sorted(await store.find_tokens(prefix), key=lambda token: token.id) == [plain, key]
+    assert await store.list_tokens(tenant) == [plain, key]
+    assert (await store.end_token(key.id, clock.now())).aws_secret == "wJalr/XUtn+FEMI"
+    assert "wJalr" not in f"{key} {key!r}"

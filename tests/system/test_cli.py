@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -99,6 +100,7 @@ def test_the_life_of_a_token(tmp_path: Path) -> None:
     assert listed["tenant"] == "acme"
     assert listed["scopes"] == "read,send"
     assert (listed["queues"], listed["name"], listed["prefix"]) == ("orders-*", "billing", text[:12])
+    assert listed["kind"] == "token"
     assert listed["expires"] is not None
     table = penstock("token", "list", *store).stdout
     assert "billing" in table
@@ -111,6 +113,35 @@ def test_the_life_of_a_token(tmp_path: Path) -> None:
     assert "revoked" in penstock("token", "revoke", str(new["id"]), *store).stdout
     after = json.loads(penstock("token", "list", "--json", *store).stdout)
     assert all(found["revoked"] for found in after)
+
+
+def test_the_life_of_an_access_key(tmp_path: Path) -> None:
+    store = ("--sqlite", tmp_path / "q.db")
+    penstock("tenant", "create", "acme", *store)
+    made = penstock("token", "create", "--aws", "--tenant", "acme", "--scope", "send", "--queues", "orders-*", *store)
+    found = re.fullmatch(
+        r"AWS_ACCESS_KEY_ID=(PSAK[A-Z0-9]{16})\nAWS_SECRET_ACCESS_KEY=([A-Za-z0-9+/]{40})\n", made.stdout
+    )
+    assert found is not None, made.stdout
+    key_id, secret = found.groups()
+    assert "shown only now" in made.stderr
+
+    listing = penstock("token", "list", "--json", *store).stdout
+    [listed] = json.loads(listing)
+    assert (listed["kind"], listed["prefix"]) == ("aws", key_id)
+    assert (listed["tenant"], listed["scopes"], listed["queues"]) == ("acme", "send", "orders-*")
+    assert secret not in listing + penstock("token", "list", *store).stdout
+
+    rotated = penstock("token", "rotate", str(listed["id"]), "--overlap", "1h", "--json", *store).stdout
+    new = json.loads(rotated)
+    assert re.fullmatch(r"PSAK[A-Z0-9]{16}", new["access_key_id"])
+    assert new["access_key_id"] != key_id
+    assert len(new["secret_access_key"]) == 40
+    assert (new["kind"], new["scopes"], new["queues"], new["revoked"]) == ("aws", "send", "orders-*", None)
+    assert secret not in rotated
+    revoked = penstock("token", "revoke", str(new["id"]), "--json", *store).stdout
+    assert json.loads(revoked)["revoked"] is not None
+    assert new["secret_access_key"] not in revoked
 
 
 def test_settings_and_where_they_come_from(tmp_path: Path) -> None:

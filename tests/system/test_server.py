@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -79,6 +80,7 @@ def test_the_announcement_says_what_one_needs(memory: Running) -> None:
 
 
 @pytest.mark.parametrize("auth", ["open", "token"])
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_printed_curl_lines_work_as_printed(auth: str) -> None:
     with serving("--memory", "--auth", auth) as server:
         lines = server.said.partition("Try it")[2].splitlines()[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -135,6 +136,32 @@ def test_scopes_and_queues_bound_what_a_principal_may_do() -> None:
     with pytest.raises(Forbidden):
         principal.require(Scope.SEND, "invoices")
     Principal(TenantId(7), frozenset({Scope.ADMIN})).require(Scope.MANAGE, "invoices")
+
+
+async def test_an_access_key_is_no_token(authenticator: Authenticator, shelf: Shelf, clock: FakeClock) -> None:
+    secret, key_id, sha256 = auth.new_aws_secret()
+    text = f"pst_{key_id}_{secret}"
+    for kept in (sha256, auth.digest(text)):
+        shelf.tokens = [replace(token(clock), prefix=key_id, sha256=kept, aws_secret=secret)]
+        for offered in (secret, key_id, text):
+            with pytest.raises(Forbidden):
+                await authenticator.principal(f"Bearer {offered}")
+
+
+async def test_sigv4_mode_takes_tokens_at_other_doors(clock: FakeClock, shelf: Shelf) -> None:
+    authenticator = Authenticator(Mode.SIGV4, clock, shelf.find, shelf.saw)
+
+    assert (await authenticator.principal(f"Bearer {SECRET}")).tenant == TenantId(7)
+    with pytest.raises(Forbidden):
+        await authenticator.principal("anything")
+
+
+def test_an_access_key_looks_like_one_of_aws() -> None:
+    secret, key_id, kept = auth.new_aws_secret()
+
+    assert re.fullmatch(r"PSAK[A-Z0-9]{16}", key_id)
+    assert re.fullmatch(r"[A-Za-z0-9+/]{40}", secret)
+    assert kept == auth.digest(secret)
 
 
 def test_the_text_of_a_token_is_not_what_is_kept() -> None:

@@ -12,7 +12,7 @@ from penstock.errors import InvalidReceipt
 names = st.from_regex(r"[A-Za-z0-9_-]{1,60}(\.fifo)?", fullmatch=True)
 
 
-@given(names, st.integers(1, 2**63 - 1), st.integers(1, 2**32 - 1))
+@given(names, st.integers(1, 2**63 - 1), st.integers(1, 2**63 - 1))
 def test_what_is_encoded_is_decoded(queue: str, message_id: int, lease: int) -> None:
     assert receipts.decode(queue, receipts.encode(queue, message_id, lease)) == (message_id, lease)
 

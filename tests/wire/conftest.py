@@ -11,12 +11,17 @@ import uvicorn
 
 from penstock import web
 from penstock.auth import Authenticator, Mode
+from penstock.clock import Clock, FakeClock
 from penstock.engine import Engine
 from penstock.store import Store
 from penstock.store.sqlite.store import SqliteStore
+from penstock.wire import sqs as sqs_door
+from penstock.wire.aws import Gateway
 from penstock.wire.http import HttpLimits, Route, Router
 from penstock.wire.protocol import protocol_class
 from penstock.wire.rest import OWNS, Rest
+from penstock.wire.signature import AwsAuthenticator
+from tests.wire.amazon import Clients, Raw, Sqs
 
 
 @dataclass
@@ -49,12 +54,18 @@ async def running(
     extra: list[Route] | None = None,
     app: web.App | None = None,
     store: Store | None = None,
+    clock: Clock | None = None,
+    base_url: str | None = None,
+    strict: bool = False,
 ) -> AsyncIterator[Live]:
-    engine = Engine(store or SqliteStore(None))
+    engine = Engine(store or SqliteStore(None), clock)
     await engine.open()
-    authenticator = Authenticator(mode, engine.clock, engine.tenants.find_tokens, engine.tenants.saw_token)
+    tenants = engine.tenants
+    authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
     rest = Rest(engine, authenticator, version="test")
-    router = Router([*rest.routes(), *(extra or [])], OWNS)
+    signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
+    amazon = Gateway([sqs_door.service(engine, base_url=base_url, strict=strict)], signed, tenants)
+    router = Router([*rest.routes(), *amazon.routes(), *(extra or [])], OWNS)
     config = uvicorn.Config(
         app or web.app(engine, authenticator, lambda: rest.document),
         host="127.0.0.1",
@@ -91,3 +102,37 @@ async def server() -> AsyncIterator[Live]:
 async def client(server: Live) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as client:
         yield client
+
+
+# SQS: both stores, both protocols
+
+
+@pytest.fixture(scope="session")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
+    return Clients(tmp_path_factory.mktemp("models"))
+
+
+def build_store(kind: str, request: pytest.FixtureRequest) -> Store:
+    if kind == "postgres":
+        from penstock.store.postgres.store import PostgresStore
+
+        return PostgresStore(request.getfixturevalue("postgres_dsn"))
+    return SqliteStore(None)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def live(request: pytest.FixtureRequest, clock: FakeClock) -> AsyncIterator[Live]:
+    """A server whose time stands still until the test moves it. On PostgreSQL tests keep apart by name."""
+    async with running(store=build_store(request.param, request), clock=clock) as live:
+        yield live
+
+
+@pytest.fixture(params=["json", "query"])
+def sqs(request: pytest.FixtureRequest, live: Live, clients: Clients) -> Sqs:
+    return Sqs(clients.make(request.param, live.url), request.param)
+
+
+@pytest.fixture
+async def raw(live: Live) -> AsyncIterator[Raw]:
+    async with httpx.AsyncClient(base_url=live.url, trust_env=False) as http:
+        yield Raw(http)

@@ -64,6 +64,37 @@ async def test_a_request_without_host_is_refused_whoever_serves_the_path(raw: Ra
     assert (answer.status, answer.json["code"], answer.json["field"]) == (400, "HostRequired", "host")
 
 
+HOME = HttpLimits(home_only=True, hosts=frozenset({"queues.example.org"}))
+
+
+@pytest.mark.parametrize("path", ["/livez", "/docs", "/v1/queues"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:9324", "127.0.0.1.evil.example", "localhost.evil.example"]
+)
+async def test_a_server_at_home_does_not_answer_to_a_strangers_name(host: str, path: str) -> None:
+    async with running(limits=HOME) as live, connected(live.port) as raw:
+        answer = await raw.ask(request("GET", path, host=host))
+
+        assert (answer.status, answer.json["code"], answer.json["field"]) == (403, "HostNotAllowed", "host")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:9324",
+        "127.0.0.1:9324",
+        "[::1]:9324",
+        "penstock:9324",
+        "sqs.localhost",
+        "queues.example.org",
+    ],
+)
+async def test_a_server_at_home_answers_to_names_of_its_machine(host: str) -> None:
+    async with running(limits=HOME) as live, connected(live.port) as raw:
+        assert (await raw.ask(request("GET", "/livez", host=host))).status == 200
+
+
 async def test_http_1_0_needs_no_host_and_closes(raw: Raw) -> None:
     answer = await raw.ask(b"GET /livez HTTP/1.0\r\n\r\n")
 

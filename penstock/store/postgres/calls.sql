@@ -105,8 +105,8 @@ select t.* from penstock.tenants as t order by t.name collate "C";
 
 -- name: add_token
 with added as (
-  insert into penstock.tokens (tenant_id, name, prefix, sha256, scopes, queues, created_at, expires_at)
-  values ($1, $2, $3, $4, $5, $6, $7, $8)
+  insert into penstock.tokens (tenant_id, name, prefix, sha256, scopes, queues, created_at, expires_at, aws_secret)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
   returning *
 )
 select k.*, t.name as tenant_name

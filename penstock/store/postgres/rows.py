@@ -90,6 +90,7 @@ def token(row: Row) -> Token:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         last_seen_at=row["last_seen_at"],
+        aws_secret=row["aws_secret"],
     )
 
 

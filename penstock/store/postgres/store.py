@@ -7,8 +7,9 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -65,7 +66,6 @@ PLANNING = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
-    "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
 }
@@ -209,6 +209,7 @@ class PostgresStore:
 
     async def receive_many(self, requests: Sequence[Receive], now: datetime) -> list[Received | PenstockError]:
         hints = [self._hints.find((request.tenant, request.queue), now) for request in requests]
+        start = perf_counter()
         found = await self._rows(
             "receive",
             [request.tenant for request in requests],
@@ -223,6 +224,7 @@ class PostgresStore:
             now,
             quick=True,
         )
+        took = timedelta(seconds=perf_counter() - start)
         results: list[Received | PenstockError] = [Received([]) for _ in requests]
         for row in found:
             position = row[0] - 1
@@ -237,14 +239,14 @@ class PostgresStore:
                 result.next_due_at = row[2]
                 continue
             if not result.messages:
-                self._remember(request, hints[position], row[3], now)
+                self._remember(request, hints[position], row[3], now, took)
             # The columns after `place` are the fields of a message, in its order.
             result.messages.append(Message(*tuple(row)[4:]))
         return results
 
-    def _remember(self, request: Receive, used: Hint | None, place: int, now: datetime) -> None:
+    def _remember(self, request: Receive, used: Hint | None, place: int, now: datetime, took: timedelta) -> None:
         if not request.shuffle:
-            self._hints.claimed((request.tenant, request.queue), used, place, now)
+            self._hints.claimed((request.tenant, request.queue), used, place, now, took)
 
     async def delete_many(self, handles: Sequence[Handle], now: datetime) -> list[Outcome | PenstockError]:
         return await self._finish(handles, False, now)
@@ -255,7 +257,10 @@ class PostgresStore:
     async def _finish(self, handles: Sequence[Handle], archive: bool, now: datetime) -> list[Outcome | PenstockError]:
         answers = await self._value("finish", *_handle_columns(handles), archive, now)
         if len(set(map(_name_of, handles))) < len(handles):
-            _done_first(handles, answers)
+            _done_once(handles, answers)
+        for answer, handle in zip(answers, handles, strict=True):
+            if answer == "done" and handle.queue.endswith(".fifo"):
+                self._hints.passed((handle.tenant, handle.queue), handle.id)
         return [_outcome(answer, handle) for answer, handle in zip(answers, handles, strict=True)]
 
     async def change_visibility_many(
@@ -347,8 +352,11 @@ class PostgresStore:
         queues: str,
         now: datetime,
         expires_at: datetime | None,
+        aws_secret: str | None = None,
     ) -> Token:
-        row = await self._row("add_token", tenant, name, prefix, sha256, sorted(scopes), queues, now, expires_at)
+        row = await self._row(
+            "add_token", tenant, name, prefix, sha256, sorted(scopes), queues, now, expires_at, aws_secret
+        )
         assert row is not None
         return rows.token(row)
 
@@ -463,10 +471,12 @@ def _name_of(handle: Handle) -> tuple[int, str, int]:
     return handle.tenant, handle.queue, handle.id
 
 
-def _done_first(handles: Sequence[Handle], answers: list[str]) -> None:
-    """PostgreSQL deletes a message named twice for either of its handles; to a caller it is the first."""
-    first: dict[tuple[int, str, int, int | None], int] = {}
+def _done_once(handles: Sequence[Handle], answers: list[str]) -> None:
+    """A message named twice in one batch is deleted once, for the first who named it."""
+    done: set[tuple[int, str, int]] = set()
     for position, handle in enumerate(handles):
-        earlier = first.setdefault((*_name_of(handle), handle.lease), position)
         if answers[position] == "done":
-            answers[earlier], answers[position] = answers[position], answers[earlier]
+            name = _name_of(handle)
+            if name in done:
+                answers[position] = "absent"
+            done.add(name)

@@ -16,6 +16,17 @@ select
   (select min(id) from messages indexed by messages_group where bin_id = :bin_id and group_id = :group_id and state = 2),
   (select min(id) from messages indexed by messages_group where bin_id = :bin_id and group_id = :group_id and state = 3);
 
+-- name: line_up
+-- Last in the line of groups.
+update messages
+set rank = :rank
+where id = :id;
+
+-- name: was_received
+select receives > 0
+from messages
+where id = :id;
+
 -- name: set_state
 update messages
 set state = :state
@@ -33,7 +44,7 @@ order by rank
 limit :limit;
 
 -- name: group_messages
--- What the group can hand out, in order: its ready message, and those blocked behind it that precede any delayed one.
+-- What the group can hand out, in order: its ready message, and those blocked behind it that precede any hidden one.
 select m.*, s.name as source
 from (
   select id
@@ -49,9 +60,15 @@ from (
     where bin_id = :bin_id
     and group_id = :group_id
     and state = 3
-    and id < coalesce(
-      (select min(id) from messages indexed by messages_group where bin_id = :bin_id and group_id = :group_id and state = 2),
-      9223372036854775807
+    and id < min(
+      coalesce(
+        (select min(id) from messages indexed by messages_group where bin_id = :bin_id and group_id = :group_id and state = 1),
+        9223372036854775807
+      ),
+      coalesce(
+        (select min(id) from messages indexed by messages_group where bin_id = :bin_id and group_id = :group_id and state = 2),
+        9223372036854775807
+      )
     )
     order by id
     limit :limit

@@ -170,6 +170,8 @@ def _bury(session: Session, queue: QueueRow, row: sqlite3.Row, policy: Policy, n
 
 def _claim(session: Session, queue: QueueRow, rows: list[sqlite3.Row], now: int, visible_at: int) -> list[Message]:
     messages = []
+    if queue.fifo:
+        _line_up(session, rows)
     for row in rows:
         session.run("claim_message", id=row["id"], now=now, visible_at=visible_at)
         if queue.fifo:
@@ -183,6 +185,13 @@ def _claim(session: Session, queue: QueueRow, rows: list[sqlite3.Row], now: int,
     # Later requests of the same call must find the groups as this one leaves them.
     session.settle()
     return messages
+
+
+def _line_up(session: Session, rows: list[sqlite3.Row]) -> None:
+    """What is received goes to the end of the line: should it come back, it is the turn of the other groups first."""
+    last: int = session.value("next_message_ids", count=len(rows))
+    for rank, row in enumerate(rows, last - len(rows) + 1):
+        session.run("line_up", id=row["id"], rank=rank)
 
 
 def _message(row: sqlite3.Row) -> Message:

@@ -100,7 +100,11 @@ class Session:
         self._touched[bin_id, group_id] = None
 
     def settle(self) -> None:
-        """Keep the rule of FIFO groups: the oldest message alone is ready, and only while none is in flight."""
+        """Keep the rule of FIFO groups: the oldest message alone is ready, unless it is hidden.
+
+        While any is in flight, the oldest must have been received before: then it is one of a batch that came back
+        early, and none that the batch should have waited for.
+        """
         for bin_id, group_id in self._touched:
             self._settle(bin_id, group_id)
         self._touched.clear()
@@ -108,9 +112,11 @@ class Session:
     def _settle(self, bin_id: int, group_id: str) -> None:
         heads = self.first("group_heads", bin_id=bin_id, group_id=group_id)
         ready, in_flight, delayed, blocked = heads or (None, None, None, None)
-        free = [head for head in (ready, blocked) if head is not None]
-        target = min(free, default=None)
-        if in_flight is not None or (delayed is not None and target is not None and delayed < target):
+        target = min((head for head in (ready, blocked) if head is not None), default=None)
+        hidden = min((head for head in (in_flight, delayed) if head is not None), default=None)
+        if target is not None and hidden is not None and hidden < target:
+            target = None
+        elif target is not None and in_flight is not None and not self.value("was_received", id=target):
             target = None
         if target == ready:
             return

@@ -159,9 +159,10 @@ class SqliteStore:
         queues: str,
         now: datetime,
         expires_at: datetime | None,
+        aws_secret: str | None = None,
     ) -> Token:
         def work(session: Session) -> Token:
-            return tokens.add_token(session, tenant, name, prefix, sha256, scopes, queues, now, expires_at)
+            return tokens.add_token(session, tenant, name, prefix, sha256, scopes, queues, now, expires_at, aws_secret)
 
         return await self._database.write(work)
 

@@ -30,6 +30,7 @@ def add_token(
     queues: str,
     now: datetime,
     expires_at: datetime | None,
+    aws_secret: str | None,
 ) -> Token:
     try:
         token_id = session.value(
@@ -42,6 +43,7 @@ def add_token(
             queues=queues,
             now=micros(now),
             expires_at=maybe_micros(expires_at),
+            aws_secret=aws_secret,
         )
     except sqlite3.IntegrityError as error:
         raise NotFound(f"Tenant {tenant} does not exist") from error
@@ -90,4 +92,5 @@ def _token(row: sqlite3.Row) -> Token:
         expires_at=maybe_moment(row["expires_at"]),
         revoked_at=maybe_moment(row["revoked_at"]),
         last_seen_at=maybe_moment(row["last_seen_at"]),
+        aws_secret=row["aws_secret"],
     )

@@ -16,8 +16,8 @@ from tenants
 order by id;
 
 -- name: insert_token
-insert into tokens (tenant_id, name, prefix, sha256, scopes, queues, created_at, expires_at)
-values (:tenant, :name, :prefix, :sha256, :scopes, :queues, :now, :expires_at)
+insert into tokens (tenant_id, name, prefix, sha256, scopes, queues, created_at, expires_at, aws_secret)
+values (:tenant, :name, :prefix, :sha256, :scopes, :queues, :now, :expires_at, :aws_secret)
 returning id;
 
 -- name: get_token

@@ -1,7 +1,8 @@
 -- Queues: looking them up, making, changing, counting and dropping them.
 
 -- The queue as the server reads it: the dead-letter queue by its name.
-create or replace view penstock.queue_list as
+drop view if exists penstock.queue_list;
+create view penstock.queue_list as
 select
   q.*,
   d.name as dead_letter_queue
@@ -10,15 +11,23 @@ left join penstock.queues as d on d.id = q.dead_letter_queue_id;
 
 create or replace function penstock.current_tenant()
 returns bigint
-language sql
+language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(
-    (select t.id from penstock.tenants as t where t.name = current_setting('penstock.tenant', true)),
-    1
-  );
+declare
+  v_name text := current_setting('penstock.tenant', true);
+  v_id bigint := 1;
+begin
+  if v_name <> '' then
+    select t.id into v_id from penstock.tenants as t where t.name = v_name;
+    if not found then
+      raise exception using errcode = 'PS020', message = format('Tenant ''%s'' does not exist', v_name);
+    end if;
+  end if;
+  return v_id;
+end;
 $$;
 
 create or replace function penstock.find_queue(p_tenant bigint, p_queue text)
@@ -68,7 +77,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_name !~ '^[A-Za-z0-9_-]+(\.fifo)?$' or length(p_name) > 80 then
+  if p_name is null or p_name !~ '^[A-Za-z0-9_-]+(\.fifo)?$' or length(p_name) > 80 then
     raise exception using errcode = 'PS011',
       message = 'A queue name has 1 to 80 letters, digits, hyphens and underscores, and may end in .fifo.';
   end if;
@@ -98,7 +107,13 @@ as $$
 declare
   v_queue penstock.queues := penstock.find_queue(p_tenant, p_name);
   v_unknown text;
+  v_missing text;
 begin
+  -- Whoever changes other settings at this moment goes first, and his are kept.
+  select q.* into v_queue from penstock.queues as q where q.id = v_queue.id for update;
+  if jsonb_typeof(p_settings) <> 'object' then
+    raise exception using errcode = 'PS010', message = 'settings must be an object', detail = 'settings';
+  end if;
   select k
   into v_unknown
   from jsonb_object_keys(p_settings) as k
@@ -111,13 +126,27 @@ begin
   if v_unknown is not null then
     raise exception using errcode = 'PS010', message = format('unknown setting %s', v_unknown), detail = v_unknown;
   end if;
+  select s.key
+  into v_missing
+  from jsonb_each(p_settings) as s
+  where s.value = 'null'
+    and s.key not in ('max_length', 'max_receives', 'dead_letter_queue')
+  limit 1;
+  if v_missing is not null then
+    raise exception using errcode = 'PS010', message = format('%s must not be null', v_missing), detail = v_missing;
+  end if;
   if p_settings ? 'dead_letter_queue' then
     v_queue.dead_letter_queue_id := case
       when p_settings ->> 'dead_letter_queue' is not null
       then (penstock.find_queue(p_tenant, p_settings ->> 'dead_letter_queue')).id
     end;
   end if;
-  v_queue := jsonb_populate_record(v_queue, p_settings - 'dead_letter_queue');
+  begin
+    v_queue := jsonb_populate_record(v_queue, p_settings - 'dead_letter_queue');
+  exception
+    when data_exception then
+      raise exception using errcode = 'PS010', message = sqlerrm, detail = 'settings';
+  end;
   perform penstock.check_settings(v_queue);
   update penstock.queues as q
   set visibility_timeout_s = v_queue.visibility_timeout_s,
@@ -155,6 +184,19 @@ begin
 end;
 $$;
 
+create or replace function penstock.check_that(p_field text, p_holds boolean, p_rule text)
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not p_holds then
+    raise exception using errcode = 'PS010', detail = p_field, message = format('%s must %s', p_field, p_rule);
+  end if;
+end;
+$$;
+
 -- SQL users pass no engine, so the bounds of penstock/limits.py are kept here too; a test compares them.
 create or replace function penstock.check_settings(p_queue penstock.queues)
 returns void
@@ -171,6 +213,10 @@ begin
   perform penstock.check_range('max_length', p_queue.max_length, 1, 1000000000);
   perform penstock.check_range('max_receives', p_queue.max_receives, 1, 1000);
   perform penstock.check_range('dedup_window_s', p_queue.dedup_window_s, 1, 43200);
+  perform penstock.check_that('dedup_scope', p_queue.dedup_scope in ('queue', 'group'), 'be queue or group');
+  perform penstock.check_that('throughput_limit', p_queue.throughput_limit in ('queue', 'group'), 'be queue or group');
+  perform penstock.check_that('tags', jsonb_typeof(p_queue.tags) = 'object', 'be an object');
+  perform penstock.check_that('labels', jsonb_typeof(p_queue.labels) = 'object', 'be an object');
 end;
 $$;
 

@@ -158,35 +158,31 @@ begin
   -- hot: send
   with entry as materialized (
     select
-      e.*,
-      q.id as queue_id,
-      q.bin_id,
-      q.lifo,
-      coalesce(e.delay, q.delay_s) as wait,
-      coalesce(e.retention, q.retention_s) as keep,
-      case
-        when q.id is null then 'PS021'
-        when coalesce(e.size, octet_length(e.body)) > q.max_message_bytes then 'PS012:message'
-      end as code,
-      q.fifo or q.max_length is not null or e.dedup_id is not null as careful
-    from unnest(
-      p_tenants, p_queues, p_bodies, p_json, p_delays, p_priorities, p_groups, p_dedups,
-      p_retentions, p_attributes, p_headers, p_traces, p_sizes
-    ) with ordinality as e (
-      tenant_id, queue, body, is_json, delay, priority, group_id, dedup_id,
-      retention, attributes, headers, trace, size, position
-    )
-    left join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
-  ),
-  plain as materialized (
-    select o.*, nextval('penstock.message_ids') as id
+      o.*,
+      case when o.code is null and not o.careful then nextval('penstock.message_ids') end as id
     from (
-      select entry.*
-      from entry
-      where entry.code is null
-        and not entry.careful
+      select
+        e.*,
+        q.id as queue_id,
+        q.bin_id,
+        q.lifo,
+        coalesce(e.delay, q.delay_s) as wait,
+        coalesce(e.retention, q.retention_s) as keep,
+        case
+          when q.id is null then 'PS021'
+          when coalesce(e.size, octet_length(e.body)) > q.max_message_bytes then 'PS012:message'
+        end as code,
+        q.fifo or q.max_length is not null or e.dedup_id is not null as careful
+      from unnest(
+        p_tenants, p_queues, p_bodies, p_json, p_delays, p_priorities, p_groups, p_dedups,
+        p_retentions, p_attributes, p_headers, p_traces, p_sizes
+      ) with ordinality as e (
+        tenant_id, queue, body, is_json, delay, priority, group_id, dedup_id,
+        retention, attributes, headers, trace, size, position
+      )
+      left join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
       -- Ids rise in the order of the entries, whatever way the join went.
-      order by entry.position
+      order by e.position
     ) as o
   ),
   stored as (
@@ -195,36 +191,37 @@ begin
       attributes, headers, body
     )
     select
-      p.bin_id,
-      p.id,
-      penstock.place_of(coalesce(p.priority, 100), p.id, p.lifo),
-      p_now + make_interval(secs => p.wait),
+      e.bin_id,
+      e.id,
+      penstock.place_of(coalesce(e.priority, 100), e.id, e.lifo),
+      p_now + make_interval(secs => e.wait),
       p_now,
-      p_now + make_interval(secs => p.keep),
-      coalesce(p.priority, 100),
-      case when p.wait > 0 then 2 else 0 end,
-      coalesce(p.is_json, false),
-      p.group_id,
-      p.trace,
-      p.attributes::json,
-      p.headers::json,
-      p.body
-    from plain as p
+      p_now + make_interval(secs => e.keep),
+      coalesce(e.priority, 100),
+      case when e.wait > 0 then 2 else 0 end,
+      coalesce(e.is_json, false),
+      e.group_id,
+      e.trace,
+      e.attributes::json,
+      e.headers::json,
+      e.body
+    from entry as e
+    where e.id is not null
   ),
   counted as (
     insert into penstock.bin_changes (bin_id, arrived)
-    select p.bin_id, count(*)
-    from plain as p
-    group by p.bin_id
+    select e.bin_id, count(*)
+    from entry as e
+    where e.id is not null
+    group by e.bin_id
   )
   select
-    array_agg(p.id order by e.position),
+    array_agg(e.id order by e.position),
     array_agg(e.code order by e.position),
     array_agg(e.position::integer order by e.position) filter (where e.careful and e.code is null),
     array_agg(distinct e.queue_id)
   into ids, codes, v_careful, v_queue_ids
-  from entry as e
-  left join plain as p on p.position = e.position;
+  from entry as e;
   -- end
 
   if v_careful is not null then
@@ -274,15 +271,25 @@ begin
   duplicates := array_fill(false, array[cardinality(p_queues)]);
 
   -- Held until commit, and taken in one order by everyone. What follows sees all that earlier holders stored.
+  -- A bounded queue has a lock too: its messages are counted by one node at a time. Users count without it, since
+  -- their transactions may stay open, and may so exceed the bound when they send at the same moment.
   perform penstock.lock_group(g.bin_id, g.group_id)
   from (
-    select q.bin_id, p_groups[p.position] as group_id
-    from unnest(p_positions) as p (position)
-    join penstock.queues as q on q.tenant_id = p_tenants[p.position] and q.name = p_queues[p.position]
-    where q.fifo
-      and p_groups[p.position] is not null
-    group by 1, 2
-    order by penstock.group_key(q.bin_id, p_groups[p.position])
+    select l.bin_id, l.group_id
+    from (
+      select q.bin_id, p_groups[p.position] as group_id
+      from unnest(p_positions) as p (position)
+      join penstock.queues as q on q.tenant_id = p_tenants[p.position] and q.name = p_queues[p.position]
+      where q.fifo
+        and p_groups[p.position] is not null
+      union
+      select q.bin_id, ''
+      from unnest(p_positions) as p (position)
+      join penstock.queues as q on q.tenant_id = p_tenants[p.position] and q.name = p_queues[p.position]
+      where q.max_length is not null
+        and current_setting('penstock.node', true) <> ''
+    ) as l
+    order by penstock.group_key(l.bin_id, l.group_id)
   ) as g;
 
   for v_entry in

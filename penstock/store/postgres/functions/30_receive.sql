@@ -2,8 +2,20 @@
 --
 -- skip locked everywhere: two receivers never wait on, nor share, one message.
 
--- Settle a FIFO group whose messages changed: when none is in flight, exactly its oldest message is placed.
--- The caller holds the group's lock.
+-- Leases rise for ever, even over a crash that forgets the last claims: those do not wait for the disk. A count
+-- would start again where it was and make a forgotten receipt valid; the time does not come back.
+create or replace function penstock.next_lease(p_lease bigint, p_now timestamptz)
+returns bigint
+language sql
+immutable
+parallel safe
+as $$
+  select greatest(p_lease + 1, (extract(epoch from p_now) * 1000000)::bigint);
+$$;
+
+-- Settle a FIFO group whose messages changed: its oldest message is placed, or in flight; of the others only those in
+-- flight are not blocked. While any is in flight, the oldest is placed only if it was received before: then it is one
+-- of a batch that came back early, and none that the batch should have waited for. The caller holds the group's lock.
 create or replace function penstock.settle_group(p_bin bigint, p_group text, p_now timestamptz)
 returns void
 language plpgsql
@@ -11,7 +23,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_oldest bigint;
+  v_placed integer;
+  v_busy boolean;
+  v_head bigint;
+  v_follower bigint;
 begin
   -- A receiver may be claiming the head at this moment: wait for it, and look again afterwards.
   perform
@@ -20,48 +35,37 @@ begin
     and m.group_id = p_group
     and m.state <> 3
   for update;
-  if exists (
-    select
-    from penstock.messages as m
-    where m.bin_id = p_bin
-      and m.group_id = p_group
-      and m.state <> 3
-      and m.state = 1
-  ) then
-    return;
-  end if;
-
-  select min(c.id)
-  into v_oldest
-  from (
-    select min(m.id) as id
-    from penstock.messages as m
-    where m.bin_id = p_bin
-      and m.group_id = p_group
-      and m.state <> 3
-    union all
-    (
-      select m.id
-      from penstock.messages as m
-      where m.bin_id = p_bin
-        and m.group_id = p_group
-        and m.state = 3
-      order by m.id
-      limit 1
-    )
-  ) as c;
-
-  update penstock.messages as m
-  set state = 3
+  select count(*), bool_or(m.state = 1), min(m.id)
+  into v_placed, v_busy, v_head
+  from penstock.messages as m
   where m.bin_id = p_bin
     and m.group_id = p_group
-    and m.state <> 3
-    and m.id <> v_oldest;
-  update penstock.messages as m
-  set state = case when m.visible_at > p_now then 2 else 0 end
+    and m.state <> 3;
+  select m.id
+  into v_follower
+  from penstock.messages as m
   where m.bin_id = p_bin
-    and m.id = v_oldest
-    and m.state = 3;
+    and m.group_id = p_group
+    and m.state = 3
+  order by m.id
+  limit 1;
+  if v_placed > 1 or v_follower < v_head then
+    update penstock.messages as m
+    set state = 3
+    where m.bin_id = p_bin
+      and m.group_id = p_group
+      and m.state <> 3
+      and m.state <> 1
+      and m.id <> least(v_head, v_follower);
+  end if;
+  if v_head is null or v_follower < v_head then
+    update penstock.messages as m
+    set state = case when m.visible_at > p_now then 2 else 0 end
+    where m.bin_id = p_bin
+      and m.id = v_follower
+      and m.state = 3
+      and (not coalesce(v_busy, false) or m.receives > 0);
+  end if;
 end;
 $$;
 
@@ -107,7 +111,7 @@ begin
       visible_at = p_now,
       receives = case when p_reset then 0 else m.receives end,
       -- The old delivery ends here: its receipt must not reach the message in its new queue.
-      lease = m.lease + 1,
+      lease = penstock.next_lease(m.lease, p_now),
       dead_letter_source = p_source
   where m.bin_id = p_bin
     and m.id = any (p_ids)
@@ -367,7 +371,13 @@ as $$
 $$;
 
 -- Claim the heads of FIFO groups and as much of what follows as fits; answers the ids, in order.
-create or replace function penstock.pick_fifo(p_bin bigint, p_limit integer, p_shuffle boolean, p_now timestamptz)
+create or replace function penstock.pick_fifo(
+  p_bin bigint,
+  p_limit integer,
+  p_shuffle boolean,
+  p_start bigint,
+  p_now timestamptz
+)
 returns bigint[]
 language plpgsql
 security definer
@@ -375,11 +385,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_head record;
+  v_barrier bigint;
   v_picked bigint[] := '{}';
   v_run bigint[];
   -- Shuffled, a receive starts at any group of the first thousand, and goes around.
   v_start bigint := case when p_shuffle then penstock.any_head(p_bin) else 0 end;
-  v_place bigint := v_start;
+  v_place bigint := case when p_shuffle then v_start else p_start - 1 end;
   v_end bigint := 9223372036854775807;
 begin
   loop
@@ -410,6 +421,21 @@ begin
       v_place := v_place - 1;
       continue;
     end if;
+    -- A message of the group still in flight holds up all that come after it.
+    -- hot: barrier
+    select coalesce(min(i.id), 9223372036854775807)
+    into v_barrier
+    from (
+      select m.id, m.state
+      from penstock.messages as m
+      where m.bin_id = p_bin
+        and m.group_id = v_head.group_id
+        and m.state <> 3
+      -- A fence: any other index leads past every other group.
+      offset 0
+    ) as i
+    where i.state = 1;
+    -- end
     -- hot: run
     select array_agg(f.id order by f.id)
     into v_run
@@ -421,6 +447,7 @@ begin
         where m.bin_id = p_bin
           and m.group_id = v_head.group_id
           and m.state = 3
+          and m.id < v_barrier
           and m.expires_at > p_now
         order by m.id
         limit p_limit - 1 - coalesce(array_length(v_picked, 1), 0)
@@ -500,7 +527,7 @@ begin
     update penstock.messages as m
     set state = 1,
         visible_at = p_until,
-        lease = m.lease + 1,
+        lease = penstock.next_lease(m.lease, p_now),
         receives = m.receives + 1,
         first_received_at = coalesce(m.first_received_at, p_now)
     -- By ctid: the rows are locked, and no plan can make this anything but a look at each of them.
@@ -544,7 +571,43 @@ begin
     update penstock.messages as m
     set state = 1,
         visible_at = p_until,
-        lease = m.lease + 1,
+        lease = penstock.next_lease(m.lease, p_now),
+        receives = m.receives + 1,
+        first_received_at = coalesce(m.first_received_at, p_now)
+    where m.bin_id = p_bin
+      and m.id = any (p_ids)
+      and m.state in (0, 3)
+    returning m.*
+  )
+  select c.*
+  from claimed as c
+  order by array_position(p_ids, c.id);
+end;
+$$;
+
+-- The same in a FIFO queue, where what is received goes to the end of the line: should it come back, it is the turn of
+-- the other groups first.
+create or replace function penstock.claim_fifo(
+  p_bin bigint,
+  p_ids bigint[],
+  p_until timestamptz,
+  p_now timestamptz
+)
+returns setof penstock.messages
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_places bigint[] := array(select nextval('penstock.message_ids') from generate_series(1, cardinality(p_ids)));
+begin
+  return query
+  with claimed as (
+    update penstock.messages as m
+    set state = 1,
+        place = penstock.place_of(m.priority, v_places[array_position(p_ids, m.id)], false),
+        visible_at = p_until,
+        lease = penstock.next_lease(m.lease, p_now),
         receives = m.receives + 1,
         first_received_at = coalesce(m.first_received_at, p_now)
     where m.bin_id = p_bin
@@ -576,7 +639,12 @@ begin
   if p_queue.fifo then
     return query
     select c.*
-    from penstock.claim_these(p_queue.bin_id, penstock.pick_fifo(p_queue.bin_id, p_limit, p_shuffle, p_now), p_until, p_now) as c;
+    from penstock.claim_fifo(
+      p_queue.bin_id,
+      penstock.pick_fifo(p_queue.bin_id, p_limit, p_shuffle, p_start, p_now),
+      p_until,
+      p_now
+    ) as c;
   elsif p_shuffle then
     return query
     select c.*
@@ -611,7 +679,7 @@ returns table (
   next_due_at timestamptz,
   place bigint,
   id bigint,
-  lease integer,
+  lease bigint,
   body text,
   is_json boolean,
   priority smallint,
@@ -696,7 +764,8 @@ begin
         v_position,
         null::text,
         null::timestamptz,
-        c.place,
+        -- Where it was found: a FIFO claim has moved it since, but no further than from the place of its id.
+        case when v_queue.fifo then penstock.place_of(c.priority, c.id, false) else c.place end,
         c.id,
         c.lease,
         c.body,

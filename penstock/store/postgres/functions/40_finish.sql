@@ -18,13 +18,21 @@ begin
   end if;
   perform penstock.lock_group(g.bin_id, g.group_id)
   from (
-    select m.bin_id, m.group_id
-    from unnest(p_tenants, p_queues, p_ids) as e (tenant_id, queue, id)
-    join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
-    join penstock.messages as m on m.bin_id = q.bin_id and m.id = e.id
-    where q.fifo
-    group by 1, 2
-    order by penstock.group_key(m.bin_id, m.group_id)
+    select n.bin_id, n.group_id
+    from (
+      -- hot: groups
+      select
+        q.bin_id,
+        -- Not a join: that could go through the whole queue.
+        (select m.group_id from penstock.messages as m where m.bin_id = q.bin_id and m.id = e.id) as group_id
+      from unnest(p_tenants, p_queues, p_ids) as e (tenant_id, queue, id)
+      join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
+      where q.fifo
+      group by 1, 2
+      -- end
+    ) as n
+    where n.group_id is not null
+    order by penstock.group_key(n.bin_id, n.group_id)
   ) as g;
 end;
 $$;
@@ -33,7 +41,7 @@ create or replace function penstock.finish_many(
   p_tenants bigint[],
   p_queues text[],
   p_ids bigint[],
-  p_leases integer[],
+  p_leases bigint[],
   p_archive boolean,
   p_now timestamptz
 )
@@ -56,14 +64,25 @@ begin
     from unnest(p_tenants, p_queues, p_ids, p_leases) with ordinality as e (tenant_id, queue, id, lease, position)
     left join penstock.queues as q on q.tenant_id = e.tenant_id and q.name = e.queue
   ),
-  gone as (
-    delete from penstock.messages as m
-    using entry as e
+  hit as materialized (
+    -- A look at each by its key, fenced by the limit: any other order of this join can cost the whole queue.
+    select n.ctid as tid
+    from entry as e
+    cross join lateral (
+      select m.ctid
+      from penstock.messages as m
+      where m.bin_id = e.bin_id
+        and m.id = e.id
+        and (e.lease is null or m.lease = e.lease)
+      limit 1
+    ) as n
     where not e.fifo
-      and m.bin_id = e.bin_id
-      and m.id = e.id
-      and (e.lease is null or m.lease = e.lease)
-    returning e.position, e.archive, e.tenant_id, e.name, m.*
+  ),
+  gone as (
+    -- A message that was received again in between has another ctid now, and is looked at again below.
+    delete from penstock.messages as m
+    where m.ctid = any (array(select h.tid from hit as h))
+    returning m.*
   ),
   kept as (
     insert into penstock.archive (
@@ -71,10 +90,14 @@ begin
       trace, attributes, headers, body
     )
     select
-      g.id, g.tenant_id, g.name, g.sent_at, g.first_received_at, p_now, g.receives, g.priority, g.is_json, g.group_id,
+      g.id, q.tenant_id, q.name, g.sent_at, g.first_received_at, p_now, g.receives, g.priority, g.is_json, g.group_id,
       g.dedup_id, g.trace, g.attributes, g.headers, g.body
     from gone as g
-    where g.archive or p_archive
+    join (
+      select distinct e.bin_id, e.tenant_id, e.name
+      from entry as e
+      where e.archive or p_archive
+    ) as q on q.bin_id = g.bin_id
   ),
   counted as (
     insert into penstock.bin_changes (bin_id, departed)
@@ -84,13 +107,13 @@ begin
   )
   select
     array_agg(
-      case when e.queue_id is null then 'PS021' when g.position is not null then 'done' end
+      case when e.queue_id is null then 'PS021' when g.id is not null then 'done' end
       order by e.position
     ),
-    array_agg(e.position) filter (where e.queue_id is not null and g.position is null)
+    array_agg(e.position) filter (where e.queue_id is not null and g.id is null)
   into v_answers, v_careful
   from entry as e
-  left join gone as g on g.position = e.position;
+  left join gone as g on g.bin_id = e.bin_id and g.id = e.id and (e.lease is null or e.lease = g.lease);
   -- end
 
   if v_careful is not null then
@@ -115,7 +138,7 @@ $$;
 create or replace function penstock.finish_carefully(
   p_queue penstock.queues,
   p_id bigint,
-  p_lease integer,
+  p_lease bigint,
   p_archive boolean,
   p_now timestamptz
 )
@@ -180,7 +203,7 @@ create or replace function penstock.change_visibility_many(
   p_tenants bigint[],
   p_queues text[],
   p_ids bigint[],
-  p_leases integer[],
+  p_leases bigint[],
   p_seconds integer[],
   p_now timestamptz,
   out answers text[],
@@ -258,7 +281,7 @@ declare
 begin
   perform penstock.release_due(v_queue, null, null, false, '-infinity', p_now);
   v_picked := case
-    when v_queue.fifo then penstock.pick_fifo(v_queue.bin_id, p_limit, p_shuffle, p_now)
+    when v_queue.fifo then penstock.pick_fifo(v_queue.bin_id, p_limit, p_shuffle, 0, p_now)
     when p_shuffle then penstock.pick_any(v_queue.bin_id, p_limit, p_now)
     else array(
       select m.id

@@ -103,21 +103,59 @@ begin
 end;
 $$;
 
-create or replace function penstock.fold_counts()
+create or replace function penstock.add_counts(p_bin bigint, p_arrived bigint, p_departed bigint)
 returns void
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  with taken as (
-    delete from penstock.bin_changes
-    returning bin_id, arrived, departed
-  )
+begin
   insert into penstock.bin_counts as c (bin_id, arrived, departed)
-  select t.bin_id, sum(t.arrived), sum(t.departed)
-  from taken as t
-  group by t.bin_id
+  values (p_bin, p_arrived, p_departed)
   on conflict (bin_id) do update
   set arrived = c.arrived + excluded.arrived,
       departed = c.departed + excluded.departed;
+end;
+$$;
+
+-- Fold what changed into the counters. The rows it removes stay as dead ones while a long transaction anywhere
+-- holds vacuum off, and every fold would walk over them: once they are many, the table is emptied instead, at a
+-- moment when nobody is writing to it.
+create or replace function penstock.fold_counts()
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_alone boolean := false;
+  v_change record;
+begin
+  if pg_relation_size('penstock.bin_changes') > 2097152 then
+    begin
+      lock table penstock.bin_changes in access exclusive mode nowait;
+      v_alone := true;
+    exception
+      when lock_not_available then null;
+    end;
+  end if;
+  if v_alone then
+    perform penstock.add_counts(c.bin_id, sum(c.arrived), sum(c.departed))
+    from penstock.bin_changes as c
+    group by c.bin_id;
+    truncate penstock.bin_changes;
+  else
+    for v_change in
+      with taken as (
+        delete from penstock.bin_changes
+        returning bin_id, arrived, departed
+      )
+      select t.bin_id, sum(t.arrived) as arrived, sum(t.departed) as departed
+      from taken as t
+      group by t.bin_id
+    loop
+      perform penstock.add_counts(v_change.bin_id, v_change.arrived, v_change.departed);
+    end loop;
+  end if;
+end;
 $$;

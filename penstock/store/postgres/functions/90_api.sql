@@ -25,23 +25,54 @@ begin
 end;
 $$;
 
--- True when the queue is new. Settings by name, e.g. '{"visibility_timeout_s": 60, "max_length": 1000}'.
-create or replace function penstock.create_queue(queue text, settings jsonb default '{}')
-returns boolean
-language sql
+-- What the engine asks of a queue beyond the bounds of each setting.
+create or replace function penstock.check_fit(p_queue penstock.queues)
+returns void
+language plpgsql
+stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select penstock.create_queue_row(penstock.current_tenant(), queue, settings, clock_timestamp());
+declare
+  v_dead penstock.queues;
+begin
+  perform penstock.check_that('lifo', not (p_queue.fifo and p_queue.lifo), 'be false on a .fifo queue');
+  perform penstock.check_that('content_dedup', p_queue.fifo or not p_queue.content_dedup, 'be false unless on a .fifo queue');
+  select q.* into v_dead from penstock.queues as q where q.id = p_queue.dead_letter_queue_id;
+  if found then
+    perform penstock.check_that('max_receives', p_queue.max_receives is not null, 'be set with a dead_letter_queue');
+    perform penstock.check_that('dead_letter_queue', v_dead.id <> p_queue.id, 'differ from the queue');
+    perform penstock.check_that('dead_letter_queue', v_dead.fifo = p_queue.fifo, 'be .fifo like the queue, or neither');
+  end if;
+end;
+$$;
+
+-- True when the queue is new. Settings by name, e.g. '{"visibility_timeout_s": 60, "max_length": 1000}'.
+create or replace function penstock.create_queue(queue text, settings jsonb default '{}')
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not penstock.create_queue_row(penstock.current_tenant(), queue, settings, clock_timestamp()) then
+    return false;
+  end if;
+  perform penstock.check_fit(penstock.find_queue(penstock.current_tenant(), queue));
+  return true;
+end;
 $$;
 
 create or replace function penstock.alter_queue(queue text, settings jsonb)
 returns void
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select penstock.update_queue_row(penstock.current_tenant(), queue, settings, clock_timestamp());
+begin
+  perform penstock.update_queue_row(penstock.current_tenant(), queue, settings, clock_timestamp());
+  perform penstock.check_fit(penstock.find_queue(penstock.current_tenant(), queue));
+end;
 $$;
 
 create or replace function penstock.drop_queue(queue text)
@@ -130,9 +161,12 @@ begin
   perform penstock.check_range('delay_s', delay_s, 0, 43200);
   perform penstock.check_range('priority', priority, 0, 1000);
   perform penstock.check_range('retention_s', retention_s, 60, 1209600);
-  if array_position(bodies, null) is not null then
-    raise exception using errcode = 'PS010', detail = 'body', message = 'body must not be null';
-  end if;
+  perform penstock.check_that('body', array_position(bodies, null) is null, 'not be null');
+  perform penstock.check_that('headers', cardinality(headers) = v_count, 'be one for each body');
+  perform penstock.check_that('dedup_ids', cardinality(dedup_ids) = v_count, 'be one for each body');
+  perform penstock.check_that('group_id', group_id ~ '^[!-~]{1,128}$', 'be 1 to 128 letters, digits and ASCII punctuation');
+  perform penstock.check_that('dedup_id', d ~ '^[!-~]{1,128}$', 'be 1 to 128 letters, digits and ASCII punctuation')
+  from unnest(dedup_ids) as d;
   v_sent := penstock.send_many(
     array_fill(penstock.current_tenant(), array[v_count]),
     array_fill(queue, array[v_count]),
@@ -209,7 +243,7 @@ create or replace function penstock.receive(
 )
 returns table (
   id bigint,
-  lease integer,
+  lease bigint,
   body text,
   headers jsonb,
   attributes jsonb,
@@ -224,8 +258,6 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
-declare
-  v_code text;
 begin
   perform penstock.check_range('visibility_timeout_s', receive.visibility_timeout_s, 0, 43200);
   perform penstock.check_range('max_messages', receive.max_messages, 1, 1000);
@@ -274,7 +306,7 @@ end;
 $$;
 
 -- True when it was there. With a lease, only as long as that delivery is the current one.
-create or replace function penstock.delete(queue text, id bigint, lease integer default null)
+create or replace function penstock.delete(queue text, id bigint, lease bigint default null)
 returns boolean
 language plpgsql
 security definer
@@ -288,7 +320,7 @@ begin
 end;
 $$;
 
-create or replace function penstock.archive(queue text, id bigint, lease integer default null)
+create or replace function penstock.archive(queue text, id bigint, lease bigint default null)
 returns boolean
 language plpgsql
 security definer
@@ -307,7 +339,7 @@ create or replace function penstock.change_visibility(
   queue text,
   id bigint,
   visibility_timeout_s integer,
-  lease integer default null
+  lease bigint default null
 )
 returns timestamptz
 language plpgsql
@@ -330,6 +362,7 @@ language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+  select penstock.check_range('max_messages', peek.max_messages, 1, 1000);
   select m.id, m.body, m.headers::jsonb, m.attributes::jsonb, m.receives, m.sent_at
   from penstock.peek_many(penstock.current_tenant(), peek.queue, peek.max_messages, false, clock_timestamp()) as m;
 $$;

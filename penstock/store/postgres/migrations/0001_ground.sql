@@ -28,7 +28,9 @@ create table penstock.tokens (
   created_at timestamptz not null,
   expires_at timestamptz,
   revoked_at timestamptz,
-  last_seen_at timestamptz
+  last_seen_at timestamptz,
+  -- Of AWS access keys only: a signature can be checked with nothing but the secret itself.
+  aws_secret text
 );
 
 create index tokens_prefix on penstock.tokens (prefix);
@@ -68,7 +70,7 @@ create index queues_dead_letters on penstock.queues (dead_letter_queue_id);
 --        3 blocked    FIFO: behind another message of its group
 --
 -- place orders the ready messages of a bin: by priority, then by age (or youth, in a lifo queue). It is one
--- number so that a receive can start from a known place. lease counts deliveries and never falls.
+-- number so that a receive can start from a known place. lease names the last delivery and only ever rises.
 create table penstock.messages (
   bin_id bigint not null,
   id bigint not null,
@@ -78,7 +80,7 @@ create table penstock.messages (
   expires_at timestamptz not null,
   first_received_at timestamptz,
   dead_letter_source bigint,
-  lease integer not null default 0,
+  lease bigint not null default 0,
   receives integer not null default 0,
   priority smallint not null,
   state smallint not null,

@@ -161,7 +161,9 @@ create table tokens (
   created_at integer not null,
   expires_at integer,
   revoked_at integer,
-  last_seen_at integer
+  last_seen_at integer,
+  -- Of AWS access keys only: a signature can be checked with nothing but the secret itself.
+  aws_secret text
 ) strict;
 
 create index tokens_by_prefix on tokens (prefix);

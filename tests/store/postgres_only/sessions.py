@@ -1,0 +1,124 @@
+"""Sessions of PostgreSQL that a test can hold open, and ways to see who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncpg
+from asyncpg.transaction import Transaction
+
+from penstock.clock import FakeClock
+from penstock.model import TenantId
+from penstock.store.postgres.hints import Hint, Hints, Key
+from penstock.store.postgres.store import PostgresStore, _translate
+from tests.store.caller import Caller
+
+PATIENCE_S = 10.0
+"""How long a poll goes on before the test fails."""
+
+
+class NoHints(Hints):
+    """Whoever rolls back must not remember what he saw."""
+
+    def find(self, key: Key, now: object) -> Hint | None:
+        return None
+
+
+class SessionStore(PostgresStore):
+    """The store on one connection, and nothing tried twice: a deadlock is the test's to see."""
+
+    def __init__(self, dsn: str, name: str) -> None:
+        super().__init__(dsn)
+        self._name = name
+        self._hints = NoHints()
+        self.connection: Any = None
+
+    async def open(self) -> None:
+        settings = {
+            "application_name": self._name,
+            "penstock.node": self._name,
+            "lock_timeout": "5s",
+            "deadlock_timeout": "100ms",
+        }
+        self.connection = await asyncpg.connect(self._dsn, server_settings=settings)
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    async def _call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
+        try:
+            return await ask(self.connection)
+        except Exception as error:
+            raise _translate(error) from error
+
+
+class Session(Caller):
+    """A caller with a transaction of its own to begin and to end."""
+
+    def __init__(self, store: SessionStore, tenant: TenantId, clock: FakeClock, name: str) -> None:
+        super().__init__(store, tenant, clock)
+        self.name = name
+        self.connection = store.connection
+        self._transaction: Transaction | None = None
+
+    async def begin(self, isolation: str = "read_committed") -> None:
+        self._transaction = self.connection.transaction(isolation=isolation)
+        await self._transaction.start()
+
+    async def commit(self) -> None:
+        assert self._transaction is not None
+        await self._transaction.commit()
+
+    async def rollback(self) -> None:
+        assert self._transaction is not None
+        await self._transaction.rollback()
+
+    def entry(self, queue: str, body: str, **fields: Any) -> Any:
+        """Deduplication ids of different sessions differ, unless the test has one."""
+        if queue.endswith(".fifo"):
+            self._made += 1
+            fields.setdefault("dedup_id", f"{self.name}-{self._made}")
+        return super().entry(queue, body, **fields)
+
+
+class Watcher:
+    """Asks PostgreSQL who is blocked."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def blocked(self, *sessions: Session) -> None:
+        """Return when every one of the sessions waits for a lock."""
+        query = """
+            select count(*)
+            from pg_stat_activity
+            where application_name = any ($1)
+              and state = 'active'
+              and wait_event_type = 'Lock'
+        """
+        names = [session.name for session in sessions]
+        await until(lambda: self._connection.fetchval(query, names), len(names))
+
+    async def unreachable(self) -> int:
+        """Messages and counts in bins that no queue has."""
+        query = """
+            select count(*)
+            from (
+              select bin_id from penstock.messages
+              union all
+              select bin_id from penstock.bin_counts
+              union all
+              select bin_id from penstock.bin_changes
+            ) as b
+            where not exists (select from penstock.queues as q where q.bin_id = b.bin_id)
+        """
+        return int(await self._connection.fetchval(query))
+
+
+async def until(ask: Callable[[], Awaitable[Any]], wanted: object) -> None:
+    """Ask until the answer is the wanted one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await ask() != wanted:  # noqa: ASYNC110 — PostgreSQL gives no sign when someone starts to wait
+            await asyncio.sleep(0.005)

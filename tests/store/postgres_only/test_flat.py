@@ -1,0 +1,136 @@
+"""A long transaction elsewhere pins what vacuum may remove; the cost of a message must not grow with the dead.
+
+Costs are counted in buffers, which do not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from penstock.clock import SystemClock
+from penstock.model import DEFAULT_TENANT, Handle, Outcome, QueueSettings, Receive, Received, Send
+from penstock.store.postgres.store import PostgresStore
+
+BATCH = 50
+
+FLAT = 1.3
+"""The last tenth of the messages may cost so many times the first."""
+
+
+@pytest.fixture
+async def store(migrated_database: str) -> AsyncIterator[PostgresStore]:
+    """One connection for claims and one for the rest, so that the numbers of each can be asked for."""
+    store = PostgresStore(migrated_database, max_connections=2)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def analyst(migrated_database: str) -> AsyncIterator[Any]:
+    """Reads, in a transaction that stays open."""
+    connection = await asyncpg.connect(migrated_database)
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        await connection.fetchval("select count(*) from penstock.messages")
+        yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def meter(store: PostgresStore, migrated_database: str) -> AsyncIterator[Meter]:
+    connection = await asyncpg.connect(migrated_database)
+    yield Meter(store, connection)
+    await connection.close()
+
+
+class Meter:
+    """Buffers touched for messages, by table and index."""
+
+    QUERY = """
+        select 'heap', heap_blks_hit + heap_blks_read
+        from pg_statio_user_tables
+        where relid = 'penstock.messages'::regclass
+        union all
+        select indexrelname, idx_blks_hit + idx_blks_read
+        from pg_statio_user_indexes
+        where relid = 'penstock.messages'::regclass
+    """
+
+    def __init__(self, store: PostgresStore, connection: Any) -> None:
+        self._store = store
+        self._connection = connection
+        self._last: Counter[str] = Counter()
+
+    async def spent(self) -> Counter[str]:
+        for pool in (self._store._durable, self._store._quick):
+            assert pool is not None
+            await pool.execute("select pg_stat_force_next_flush()")
+        now = Counter({name: int(blocks) for name, blocks in await self._connection.fetch(self.QUERY)})
+        spent, self._last = now - self._last, now
+        return spent
+
+
+def group_per_message(number: int) -> str:
+    return uuid4().hex
+
+
+def few_groups(number: int) -> str:
+    return f"group-{number}"
+
+
+async def cycle(store: PostgresStore, queue: str, group_of: Callable[[int], str]) -> None:
+    """Send, receive and delete one batch."""
+    now = SystemClock().now
+    entries = [
+        Send(tenant=DEFAULT_TENANT, queue=queue, body="body", group_id=group_of(number), dedup_id=dedup_id(queue))
+        for number in range(BATCH)
+    ]
+    await store.send_many(entries, now())
+    [received] = await store.receive_many([Receive(tenant=DEFAULT_TENANT, queue=queue, limit=BATCH)], now())
+    assert isinstance(received, Received)
+    assert len(received.messages) == BATCH
+    handles = [Handle(tenant=DEFAULT_TENANT, queue=queue, id=m.id, lease=m.lease) for m in received.messages]
+    assert set(await store.delete_many(handles, now())) == {Outcome.DONE}
+
+
+def dedup_id(queue: str) -> str | None:
+    return uuid4().hex if queue.endswith(".fifo") else None
+
+
+async def costs(
+    store: PostgresStore, meter: Meter, queue: str, count: int, group_of: Callable[[int], str]
+) -> list[float]:
+    """Buffers per message, for each tenth of so many messages."""
+    await store.create_queue(DEFAULT_TENANT, queue, QueueSettings(visibility_timeout_s=1), SystemClock().now())
+    await meter.spent()
+    tenths = []
+    for _ in range(10):
+        for _ in range(count // BATCH // 10):
+            await cycle(store, queue, group_of)
+        tenths.append((await meter.spent()).total() * 10 / count)
+    return tenths
+
+
+@pytest.mark.parametrize(("queue", "count"), [("work", 20_000), ("work.fifo", 8_000)])
+async def test_the_cost_of_a_message_stays_flat(
+    store: PostgresStore, analyst: Any, meter: Meter, queue: str, count: int
+) -> None:
+    tenths = await costs(store, meter, queue, count, group_per_message)
+
+    assert tenths[-1] <= FLAT * tenths[0], tenths
+
+
+async def test_a_group_that_is_used_again_and_again_costs_what_it_has_left_behind(
+    store: PostgresStore, analyst: Any, meter: Meter
+) -> None:
+    """Its dead messages lie together in the index, and every look at the group passes them."""
+    count = 4_000
+    tenths = await costs(store, meter, "work.fifo", count, few_groups)
+
+    assert tenths[-1] <= FLAT * tenths[0] + 6 * count / BATCH, tenths

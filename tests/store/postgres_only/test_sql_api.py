@@ -1,0 +1,443 @@
+"""The SQL API as a user has it: in his own transaction, by the roles he was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from tests.store.postgres_only.roles import User, role_in, user_of
+
+FUNCTIONS = {
+    "penstock_reader": {"list_queues", "metrics", "peek"},
+    "penstock_writer": {
+        *("list_queues", "metrics", "peek"),
+        *("send", "send_batch", "receive", "pop", "delete", "archive", "change_visibility"),
+    },
+    "penstock_admin": {
+        *("list_queues", "metrics", "peek"),
+        *("send", "send_batch", "receive", "pop", "delete", "archive", "change_visibility"),
+        *("create_queue", "alter_queue", "drop_queue", "purge_queue"),
+    },
+}
+"""Who may call what."""
+
+CALLS = {
+    "list_queues": "select penstock.list_queues()",
+    "metrics": "select penstock.metrics('work')",
+    "peek": "select penstock.peek('work')",
+    "send": "select penstock.send('work', 'a'::text)",
+    "send_batch": "select penstock.send_batch('work', '{a}')",
+    "receive": "select penstock.receive('work')",
+    "pop": "select penstock.pop('work')",
+    "delete": "select penstock.delete('work', 1)",
+    "archive": "select penstock.archive('work', 1)",
+    "change_visibility": "select penstock.change_visibility('work', 1, 0)",
+    "create_queue": "select penstock.create_queue('new')",
+    "alter_queue": """select penstock.alter_queue('work', '{"delay_s": 1}')""",
+    "drop_queue": "select penstock.drop_queue('none')",
+    "purge_queue": "select penstock.purge_queue('work')",
+}
+
+NO_PRIVILEGE = "42501"
+
+
+@pytest.fixture
+def user(dsn: str) -> Iterator[User]:
+    """A user in a tenant of his own, with a queue `work`."""
+    with user_of(dsn) as user:
+        user.one("select penstock.create_queue('work')")
+        yield user
+
+
+class TestTransactions:
+    def test_a_committed_send_is_received(self, user: User) -> None:
+        with user.connection.transaction():
+            user.one("select penstock.send('work', 'hello'::text)")
+
+        assert user.rows("select r.body from penstock.receive('work') as r") == [("hello",)]
+
+    def test_a_send_that_is_rolled_back_never_was(self, user: User) -> None:
+        with undone(user):
+            user.one("select penstock.send('work', 'never'::text, dedup_id => 'once')")
+            assert len(user.rows("select penstock.peek('work')")) == 1
+
+        assert user.rows("select penstock.receive('work')") == []
+        assert user.rows("select m.sent from penstock.metrics('work') as m") == [(0,)]
+        user.one("select penstock.send('work', 'now'::text, dedup_id => 'once')")
+        assert user.rows("select p.body from penstock.pop('work') as p") == [("now",)]
+
+    def test_a_send_goes_with_the_rows_beside_it(self, user: User) -> None:
+        user.connection.execute("create temp table orders (id bigint primary key)")
+        with user.connection.transaction():
+            user.connection.execute("insert into orders values (1)")
+            user.one("select penstock.send('work', 'order 1'::text)")
+        with suppress(psycopg.errors.UniqueViolation), user.connection.transaction():
+            user.one("select penstock.send('work', 'order 1 again'::text)")
+            user.connection.execute("insert into orders values (1)")
+
+        assert user.rows("select p.body from penstock.pop('work', 10) as p") == [("order 1",)]
+
+    def test_a_receive_that_is_rolled_back_never_was(self, user: User) -> None:
+        user.one("select penstock.send('work', 'a'::text)")
+        with undone(user):
+            user.rows("select penstock.receive('work')")
+
+        assert user.rows("select r.receives from penstock.receive('work') as r") == [(1,)]
+
+    def test_a_delete_that_is_rolled_back_never_was(self, user: User) -> None:
+        message = user.one("select penstock.send('work', 'a'::text)")
+        with undone(user):
+            assert user.one("select penstock.delete('work', %s)", message)
+
+        assert user.one("select count(*) from penstock.peek('work')") == 1
+
+    def test_a_queue_that_is_rolled_back_never_was(self, user: User) -> None:
+        with undone(user):
+            user.one("select penstock.create_queue('never')")
+            user.one("select penstock.send('never', 'a'::text)")
+
+        assert user.refused("select penstock.send('never', 'a'::text)") == "PS021"
+
+    def test_a_savepoint_undoes_one_send_of_two(self, user: User) -> None:
+        with user.connection.transaction():
+            user.one("select penstock.send('work', 'kept'::text)")
+            with undone(user):
+                user.one("select penstock.send('work', 'undone'::text)")
+
+        assert user.rows("select p.body from penstock.pop('work', 10) as p") == [("kept",)]
+
+    def test_a_fifo_queue_needs_a_transaction_that_is_read_committed(self, user: User) -> None:
+        user.one("select penstock.create_queue('work.fifo')")
+        query = "select penstock.send('work.fifo', 'a'::text, group_id => 'g', dedup_id => '1')"
+        user.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+
+        assert user.refused(query) == "PS060"
+        assert user.one("select penstock.send('work', 'a'::text)") > 0
+
+
+class TestSend:
+    def test_an_untyped_literal_is_text(self, user: User) -> None:
+        user.rows("select penstock.send('work', '{\"a\": 1}')")
+
+        assert is_json(user) == [(False, '{"a": 1}')]
+
+    def test_a_json_value_is_kept_as_one(self, user: User) -> None:
+        user.one("select penstock.send('work', %s::jsonb)", '{"a":   1}')
+        user.one("select penstock.send('work', jsonb_build_object('b', 2))")
+
+        assert is_json(user) == [(True, '{"a": 1}'), (True, '{"b": 2}')]
+
+    def test_arguments_go_by_name(self, user: User) -> None:
+        user.one(
+            """
+            select penstock.send(
+              queue => 'work', body => 'a', headers => '{"h": 1}', delay_s => 0, priority => 7, group_id => 'g',
+              dedup_id => 'd', retention_s => 60
+            )
+            """
+        )
+        user.one("select penstock.send(queue => 'work', message => '{\"m\": 1}', priority => 1)")
+
+        rows = user.rows(
+            "select r.body, r.headers, r.priority, r.group_id from penstock.receive('work', null, 10) as r"
+        )
+        assert rows == [("a", {"h": 1}, 7, "g"), ('{"m": 1}', None, 1, None)]
+
+    def test_ids_rise(self, user: User) -> None:
+        first, second = (user.one("select penstock.send('work', 'a'::text)") for _ in range(2))
+
+        assert first < second
+
+    def test_a_delayed_message_is_not_there_yet(self, user: User) -> None:
+        user.one("select penstock.send('work', 'later'::text, delay_s => 900)")
+
+        assert user.rows("select penstock.receive('work')") == []
+        assert user.rows("select m.visible, m.delayed from penstock.metrics('work') as m") == [(0, 1)]
+
+    def test_a_duplicate_answers_the_first_id(self, user: User) -> None:
+        query = "select penstock.send('work', 'a'::text, dedup_id => 'once')"
+
+        assert user.one(query) == user.one(query)
+        assert user.one("select count(*) from penstock.peek('work', 10)") == 1
+
+    def test_a_batch_answers_its_ids_in_order(self, user: User) -> None:
+        ids = user.one(
+            "select penstock.send_batch('work', %s, headers => %s, priority => 5)", list("abc"), [Jsonb({"n": 1})] * 3
+        )
+
+        assert ids == sorted(ids)
+        rows = user.rows("select r.id, r.body, r.headers from penstock.receive('work', 30, 10) as r")
+        assert rows == [(found, body, {"n": 1}) for found, body in zip(ids, "abc", strict=True)]
+
+    def test_an_empty_batch_is_fine(self, user: User) -> None:
+        assert user.one("select penstock.send_batch('work', '{}')") == []
+
+    def test_one_bad_entry_sends_none(self, user: User) -> None:
+        user.rows("select penstock.alter_queue('work', '{\"max_message_bytes\": 3}')")
+
+        assert user.refused("select penstock.send_batch('work', '{abc,abcd}')") == "PS012"
+        assert user.rows("select penstock.peek('work')") == []
+
+    @pytest.mark.parametrize(
+        ("call", "complaint"),
+        [
+            ("send('none', 'a'::text)", ("PS021", None)),
+            ("send(null, 'a'::text)", ("PS021", None)),
+            ("send('work', null::text)", ("PS010", "body")),
+            ("send('work', null::jsonb)", ("PS010", "body")),
+            ("send('work', 'a'::text, delay_s => -1)", ("PS010", "delay_s")),
+            ("send('work', 'a'::text, priority => 1001)", ("PS010", "priority")),
+            ("send('work', 'a'::text, retention_s => 1)", ("PS010", "retention_s")),
+            ("send('order.fifo', 'a'::text)", ("PS010", "group_id")),
+            ("send('order.fifo', 'a'::text, group_id => 'g')", ("PS010", "dedup_id")),
+            ("send('small', 'abcd'::text)", ("PS012", "message")),
+            ("send('full', 'a'::text)", ("PS040", None)),
+            ("send_batch('work', array['a', null])", ("PS010", "body")),
+            ("send_batch('work', '{a,b}', dedup_ids => '{1}')", ("PS010", "dedup_ids")),
+            ("send_batch('work', '{a}', dedup_ids => '{1,2}')", ("PS010", "dedup_ids")),
+            ("send_batch('work', '{a}', headers => array['{}', '{}']::jsonb[])", ("PS010", "headers")),
+        ],
+    )
+    def test_what_is_refused_says_why(self, user: User, call: str, complaint: tuple[str, str | None]) -> None:
+        user.one("select penstock.create_queue('order.fifo')")
+        user.one("select penstock.create_queue('small', '{\"max_message_bytes\": 3}')")
+        user.one("select penstock.create_queue('full', '{\"max_length\": 1}')")
+        user.one("select penstock.send('full', 'a'::text)")
+
+        code, detail = user.complaint(f"select penstock.{call}")
+        assert (code, detail or None) == complaint
+
+
+class TestReceive:
+    def test_it_hides_for_as_long_as_asked(self, user: User) -> None:
+        user.one("select penstock.send('work', 'a'::text)")
+        began = datetime.now(UTC)
+
+        [[visible_at]] = user.rows("select r.visible_at from penstock.receive('work', 600) as r")
+
+        assert timedelta(seconds=599) < visible_at - began < timedelta(seconds=660)
+        assert user.rows("select penstock.receive('work')") == []
+
+    def test_it_hides_for_as_long_as_the_queue_says(self, user: User) -> None:
+        user.rows("select penstock.alter_queue('work', '{\"visibility_timeout_s\": 0}')")
+        user.one("select penstock.send('work', 'a'::text)")
+
+        for receives in (1, 2, 3):
+            assert user.rows("select r.receives from penstock.receive('work') as r") == [(receives,)]
+
+    def test_a_lease_names_one_delivery(self, user: User) -> None:
+        message = user.one("select penstock.send('work', 'a'::text)")
+        first = user.one("select r.lease from penstock.receive('work', 0) as r")
+        second = user.one("select r.lease from penstock.receive('work', 60) as r")
+
+        assert first < second
+        assert user.one("select penstock.change_visibility('work', %s, 0, lease => %s)", message, first) is None
+        assert user.one("select penstock.delete('work', %s, %s)", message, first) is False
+        assert user.one("select penstock.delete('work', %s, lease => %s)", message, second) is True
+        assert user.one("select penstock.delete('work', %s)", message) is False
+
+    def test_pop_takes_for_good(self, user: User) -> None:
+        user.one("select penstock.send_batch('work', '{a,b,c}')")
+
+        assert user.rows("select p.body from penstock.pop('work') as p") == [("a",)]
+        assert user.rows("select p.body from penstock.pop('work', max_messages => 10) as p") == [("b",), ("c",)]
+        assert user.rows("select m.visible, m.in_flight, m.sent from penstock.metrics('work') as m") == [(0, 0, 3)]
+
+    def test_pop_takes_a_fifo_group_in_order(self, user: User) -> None:
+        user.one("select penstock.create_queue('work.fifo')")
+        user.one("select penstock.send_batch('work.fifo', '{a,b,c}', group_id => 'g', dedup_ids => '{1,2,3}')")
+
+        assert user.rows("select p.body from penstock.pop('work.fifo', 2) as p") == [("a",), ("b",)]
+        assert user.rows("select p.body from penstock.pop('work.fifo', 2) as p") == [("c",)]
+
+    def test_peek_leaves_everything_as_it_is(self, user: User) -> None:
+        user.one("select penstock.send_batch('work', '{a,b}')")
+
+        for _ in range(2):
+            rows = user.rows("select p.body, p.receives from penstock.peek('work', 10) as p")
+            assert rows == [("a", 0), ("b", 0)]
+
+    def test_archive_keeps_a_copy(self, user: User) -> None:
+        message = user.one("select penstock.send('work', 'kept'::text)")
+
+        assert user.one("select penstock.archive('work', %s)", message) is True
+        assert user.one("select penstock.archive('work', %s)", message) is False
+        assert user.rows("select body, queue from penstock.archive where id = %s", message) == [("kept", "work")]
+
+    def test_a_changed_visibility_answers_the_moment_of_return(self, user: User) -> None:
+        message = user.one("select penstock.send('work', 'a'::text)")
+        assert user.one("select penstock.change_visibility('work', %s, 60)", message) is None
+        user.rows("select penstock.receive('work', 60)")
+
+        assert user.one("select penstock.change_visibility('work', %s, 600)", message) > datetime.now(UTC)
+        assert user.rows("select penstock.receive('work')") == []
+        assert user.one("select penstock.change_visibility('work', %s, -5)", message) is not None
+        assert len(user.rows("select penstock.receive('work')")) == 1
+
+
+class TestQueues:
+    def test_making_one_again_changes_nothing(self, user: User) -> None:
+        assert user.one("select penstock.create_queue('new', '{\"delay_s\": 5}')") is True
+        assert user.one("select penstock.create_queue('new', '{\"delay_s\": 6}')") is False
+
+        user.one("select penstock.send('new', 'a'::text)")
+        assert user.rows("select m.delayed from penstock.metrics('new') as m") == [(1,)]
+
+    def test_they_are_listed_by_name(self, user: User) -> None:
+        user.one("select penstock.create_queue('a.fifo')")
+
+        assert user.rows("select l.queue, l.fifo from penstock.list_queues() as l") == [
+            ("a.fifo", True),
+            ("work", False),
+        ]
+
+    def test_metrics_are_of_one_or_of_all(self, user: User) -> None:
+        user.one("select penstock.create_queue('other')")
+        user.one("select penstock.send_batch('work', '{a,b,c}')")
+        user.rows("select penstock.receive('work')")
+
+        query = "select m.queue_name, m.visible, m.in_flight, m.delayed, m.sent from penstock.metrics(%s) as m"
+        assert user.rows(query, "work") == [("work", 2, 1, 0, 3)]
+        assert user.rows(query, None) == [("other", 0, 0, 0, 0), ("work", 2, 1, 0, 3)]
+        assert user.rows(query, "none") == []
+        [[oldest, newest]] = user.rows("select m.oldest_age, m.newest_age from penstock.metrics('work') as m")
+        assert timedelta(0) <= min(oldest, newest) <= max(oldest, newest) < timedelta(minutes=1)
+
+    def test_a_purged_one_is_empty_and_counts_on(self, user: User) -> None:
+        user.one("select penstock.send_batch('work', '{a,b,c}')")
+
+        assert user.one("select penstock.purge_queue('work')") == 3
+        assert user.one("select penstock.purge_queue('work')") == 0
+        assert user.rows("select m.visible, m.sent from penstock.metrics('work') as m") == [(0, 3)]
+
+    def test_a_dropped_one_is_gone(self, user: User) -> None:
+        assert user.one("select penstock.drop_queue('work')") is True
+        assert user.one("select penstock.drop_queue('work')") is False
+        for call in ("purge_queue('work')", "alter_queue('work', '{}')", "receive('work')", "delete('work', 1)"):
+            assert user.refused(f"select penstock.{call}") == "PS021"
+
+    def test_a_dead_letter_queue_must_exist(self, user: User) -> None:
+        settings = Jsonb({"max_receives": 1, "dead_letter_queue": "none"})
+
+        assert user.refused("select penstock.create_queue('new', %s)", settings) == "PS021"
+        assert user.refused("select penstock.send('new', 'a'::text)") == "PS021"
+
+    def test_a_message_received_too_often_goes_to_the_dead_letters(self, user: User) -> None:
+        user.one("select penstock.create_queue('dead')")
+        user.rows("select penstock.alter_queue('work', %s)", Jsonb({"max_receives": 1, "dead_letter_queue": "dead"}))
+        user.one("select penstock.send('work', 'a'::text)")
+        user.rows("select penstock.receive('work', 0)")
+
+        assert user.rows("select penstock.receive('work')") == []
+        assert user.rows("select p.body from penstock.pop('dead') as p") == [("a",)]
+
+
+class TestTenants:
+    def test_the_setting_names_the_tenant(self, dsn: str, user: User) -> None:
+        with user_of(dsn) as other:
+            other.one("select penstock.create_queue('work')")
+            other.one("select penstock.send('work', 'theirs'::text)")
+
+            assert user.rows("select penstock.receive('work')") == []
+            assert other.rows("select p.body from penstock.pop('work') as p") == [("theirs",)]
+
+    def test_without_it_everything_is_in_the_default_one(self, user: User) -> None:
+        own = user.one("select penstock.current_tenant()")
+        user.connection.execute("set penstock.tenant = ''")
+        assert user.one("select penstock.current_tenant()") == 1 != own
+        user.connection.execute("reset penstock.tenant")
+        assert user.one("select penstock.current_tenant()") == 1
+
+    def test_a_name_that_is_none_is_an_error_and_not_the_default(self, user: User) -> None:
+        user.connection.execute("set penstock.tenant = 'nobody'")
+
+        assert user.refused("select penstock.send('work', 'a'::text)") == "PS020"
+        assert user.refused("select penstock.list_queues()") == "PS020"
+
+
+class TestRoles:
+    @pytest.mark.parametrize("group", FUNCTIONS)
+    def test_a_role_may_do_what_it_is_for_and_no_more(self, dsn: str, user: User, group: str) -> None:
+        with role_in(dsn, group) as role:
+            user.become(role)
+            for name, call in CALLS.items():
+                if name in FUNCTIONS[group]:
+                    user.rows(call)
+                else:
+                    assert user.refused(call) == NO_PRIVILEGE, name
+            user.connection.execute("reset role")
+
+    def test_the_public_may_do_nothing(self, dsn: str, user: User) -> None:
+        with role_in(dsn) as role:
+            user.become(role)
+            for call in CALLS.values():
+                assert user.refused(call) == NO_PRIVILEGE
+            user.connection.execute("reset role")
+
+    @pytest.mark.parametrize("group", FUNCTIONS)
+    def test_no_role_reads_the_tables(self, dsn: str, user: User, group: str) -> None:
+        query = "select relname from pg_class where relnamespace = 'penstock'::regnamespace and relkind in ('r', 'v')"
+        tables = user.rows(query)
+        with role_in(dsn, group) as role:
+            user.become(role)
+            for [table] in tables:
+                assert user.refused(f"select * from penstock.{table}") == NO_PRIVILEGE
+            assert user.refused("insert into penstock.tenants (name) values ('me') returning id") == NO_PRIVILEGE
+            user.connection.execute("reset role")
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "find_queue(1, 'work')",
+            "finish_many('{1}', '{work}', '{1}', null, false, now())",
+            "receive_many('{1}', '{work}', '{1}', null, null, null, null, null, null, now())",
+            "sweep(now(), 1)",
+            "current_tenant()",
+        ],
+    )
+    def test_no_role_calls_what_takes_a_tenant(self, dsn: str, user: User, call: str) -> None:
+        with role_in(dsn, "penstock_admin") as role:
+            user.become(role)
+            assert user.refused(f"select penstock.{call}") == NO_PRIVILEGE
+            user.connection.execute("reset role")
+
+    def test_a_login_role_works_over_a_connection_of_its_own(self, dsn: str, user: User) -> None:
+        tenant = user.one("select current_setting('penstock.tenant')")
+        with role_in(dsn, "penstock_writer") as role:
+            user.connection.execute(sql.SQL("alter role {} login password 'x'").format(sql.Identifier(role)))
+            with psycopg.connect(dsn, user=role, password="x", autocommit=True) as connection:
+                worker = User(connection)
+                connection.execute("select set_config('penstock.tenant', %s, false)", [tenant])
+                worker.one("select penstock.send('work', 'mine'::text)")
+                assert worker.rows("select p.body from penstock.pop('work') as p") == [("mine",)]
+                assert worker.refused("select penstock.drop_queue('work')") == NO_PRIVILEGE
+
+
+@contextmanager
+def undone(user: User) -> Iterator[None]:
+    """A transaction, or a part of one, that is rolled back in the end."""
+    with user.connection.transaction(force_rollback=True):
+        yield
+
+
+def is_json(user: User) -> list[tuple[bool, str]]:
+    """How the messages of `work` are kept."""
+    return [
+        (kept, body)
+        for kept, body in user.rows(
+            """
+            select m.is_json, m.body
+            from penstock.messages as m
+            join penstock.queues as q on q.bin_id = m.bin_id
+            where q.tenant_id = penstock.current_tenant()
+              and q.name = 'work'
+            order by m.id
+            """
+        )
+    ]

@@ -1,0 +1,543 @@
+"""The documentation is true: its tables are those of the code, its examples run, its links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import typer
+
+from penstock import config, errors, limits
+from penstock.cli import app
+from penstock.engine.insights import Gauge, Histogram, Insights
+from penstock.store.postgres.migrate import migrate
+from penstock.wire import rest_types
+from penstock.wire.faults import FAULTS
+from tests.system.serving import Running, environment, serving
+from tests.test_architecture import LEAF, MAY_IMPORT
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+DOCUMENTED_ADDRESS = "http://127.0.0.1:9324"
+COMMAND = re.compile(r"^\$ ", re.MULTILINE)
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading, up to the next one of its rank."""
+    rank = heading.partition(" ")[0]
+    assert f"\n{heading}\n" in text, heading
+    return re.split(rf"\n#{{2,{len(rank)}}} ", text.partition(f"\n{heading}\n")[2])[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all tables of a text, without their heads."""
+    found: list[list[str]] = []
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        lines = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()]
+        found += lines[2:]
+    return found
+
+
+def plain(cell: str) -> str:
+    return cell.strip("` ")
+
+
+def quoted(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """Language and content of every fenced block."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def eventually(true: Callable[[], bool], timeout: float = 20) -> None:
+    give_up = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+# The reference
+
+
+def test_every_setting_is_documented() -> None:
+    assert config.markdown() in page("docs/reference.md")
+
+
+def commands(command: Any, path: str = "penstock") -> Iterator[tuple[str, Any]]:
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
+        yield path, command
+        return
+    for name, found in subcommands.items():
+        yield from commands(found, f"{path} {name}")
+
+
+def options(command: Any) -> set[str]:
+    shown = [found for found in command.params if not getattr(found, "hidden", False)]
+    return {name for found in shown for name in (*found.opts, *found.secondary_opts) if name.startswith("--")}
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def test_every_command_is_documented() -> None:
+    headings = re.findall(r"^### `(penstock [\w ]+)`$", page("docs/reference.md"), re.MULTILINE)
+
+    assert sorted(headings) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_documented(name: str) -> None:
+    text = section(page("docs/reference.md"), f"### `{name}`")
+    documented = {option for row in rows(text) for option in quoted(row[0]) if option.startswith("--")}
+
+    assert documented == options(COMMANDS[name]) - {"--help"}
+
+
+def test_every_error_is_documented() -> None:
+    documented = [
+        (plain(row[0]), plain(row[1]), int(row[2]), row[3])
+        for row in rows(section(page("docs/reference.md"), "## Errors"))
+        if len(row) == 4
+    ]
+
+    assert documented == [
+        (kind.__name__, code, FAULTS[kind], kind.__doc__) for code, kind in sorted(errors.BY_CODE.items())
+    ]
+
+
+def refusals() -> set[tuple[str, int]]:
+    """Code and status of every refusal that the wire makes."""
+    found = set()
+    for path in (ROOT / "penstock" / "wire").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refusal":
+                status, code = node.args[:2]
+                assert isinstance(status, ast.Constant), path
+                assert isinstance(code, ast.Constant), path
+                found.add((str(code.value), int(str(status.value))))
+    return found
+
+
+def test_every_refusal_is_documented() -> None:
+    documented = [
+        (plain(row[0]), int(row[1])) for row in rows(section(page("docs/reference.md"), "## Errors")) if len(row) == 3
+    ]
+
+    assert sorted(documented) == sorted(refusals())
+
+
+def test_every_limit_is_documented() -> None:
+    bounds = {name: value for name, value in vars(limits).items() if name.isupper() and isinstance(value, tuple)}
+    documented = {row[0]: (int(row[1]), int(row[2])) for row in rows(section(page("docs/reference.md"), "## Limits"))}
+
+    assert documented == {name.lower().removesuffix("_s").replace("_", " "): value for name, value in bounds.items()}
+
+
+def test_every_metric_is_documented() -> None:
+    documented = {
+        plain(row[0]): (row[1], quoted(row[2])) for row in rows(section(page("docs/operations.md"), "## Metrics"))
+    }
+
+    assert documented == {
+        f"{metric.name}_total" if kind == "counter" else metric.name: (kind, list(metric.labels))
+        for metric, kind in ((metric, _kind(metric)) for metric in Insights())
+    }
+
+
+def _kind(metric: object) -> str:
+    return "histogram" if isinstance(metric, Histogram) else "gauge" if isinstance(metric, Gauge) else "counter"
+
+
+# REST
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving("--memory") as found:
+        yield found
+
+
+@pytest.fixture
+def fresh_server() -> Iterator[Running]:
+    """For examples that show ids: the first is 1."""
+    with serving("--memory") as found:
+        yield found
+
+
+class Shell:
+    """Runs printed lines against a server; curl tells the status of each answer aside, on standard error."""
+
+    def __init__(self, server: Running, folder: Path) -> None:
+        if shutil.which("curl") is None:
+            pytest.skip("curl is not installed")
+        (folder / ".curlrc").write_text('write-out = "%{stderr}%{http_code}"\n')
+        self._environment = environment({"CURL_HOME": str(folder), "HOME": str(folder)})
+        self._url = server.url
+
+    def run(self, command: str) -> tuple[str, str]:
+        """What it printed, and the statuses."""
+        if assigned := re.fullmatch(r"export (\w+)='(.*)'", command.strip()):
+            self._environment[assigned[1]] = assigned[2]
+            return "", ""
+        command = command.replace(DOCUMENTED_ADDRESS, self._url)
+        done = subprocess.run(["sh", "-ec", command], env=self._environment, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout, done.stderr
+
+
+VARYING = {"moved", "newest_msg_age_sec", "oldest_msg_age_sec"}
+"""Depend on how fast the examples follow each other. Moments vary too, and are known by their form."""
+
+
+def alike(documented: Any, answered: Any) -> bool:
+    """The same document, apart from what time does to it."""
+    if isinstance(documented, dict) and isinstance(answered, dict):
+        return documented.keys() == answered.keys() and all(
+            name in VARYING or alike(value, answered[name]) for name, value in documented.items()
+        )
+    if isinstance(documented, list) and isinstance(answered, list):
+        return len(documented) == len(answered) and all(map(alike, documented, answered))
+    return bool(documented == answered) or (_is_moment(documented) and _is_moment(answered))
+
+
+def _is_moment(value: object) -> bool:
+    try:
+        return isinstance(value, str) and value.endswith("Z") and datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
+def examples(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of the console blocks, and the output printed below it."""
+    for language, content in blocks(text):
+        if language == "console":
+            for part in COMMAND.split(content)[1:]:
+                lines = part.splitlines()
+                # A quote that is still open continues the command on the next line.
+                length = next(n for n in range(1, len(lines) + 1) if "\n".join(lines[:n]).count("'") % 2 == 0)
+                yield "\n".join(lines[:length]), " ".join(lines[length:])
+
+
+def routes() -> dict[tuple[str, str], tuple[str, set[str]]]:
+    """Scope and statuses of every documented route."""
+    return {
+        (row[0], plain(row[1])): (row[2], set(row[3].split(", ")))
+        for row in rows(section(page("docs/rest.md"), "## Routes"))
+    }
+
+
+def route_of(command: str) -> tuple[str, str]:
+    """The documented route that a curl line calls."""
+    address = re.search(rf"{DOCUMENTED_ADDRESS}[^\s']*", command)
+    assert address is not None, command
+    method = re.search(r"-X (\w+)", command)
+    verb = method[1] if method else "POST" if " -d " in command else "GET"
+    segments = urlsplit(address[0]).path.split("/")
+    for known, path in routes():
+        pattern = path.split("/")
+        same = len(pattern) == len(segments) and all(
+            left == right or left.startswith("{") for left, right in zip(pattern, segments, strict=True)
+        )
+        if known == verb and same:
+            return known, path
+    raise AssertionError(f"{verb} {address[0]} is no documented route")
+
+
+def test_the_table_of_routes_is_the_servers(server: Running) -> None:
+    with server.client() as client:
+        paths = client.get("/v1/openapi.json").json()["paths"]
+    served = {
+        (method.upper(), path): (
+            operation["security"][0]["token"][0] if operation["security"] else "",
+            set(operation["responses"]) - {"default"},
+        )
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+    }
+
+    assert routes() == served
+
+
+def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, tmp_path: Path) -> None:
+    shell = Shell(fresh_server, tmp_path)
+    shown = set()
+    for command, documented in examples(page("docs/rest.md")):
+        printed, status = shell.run(command)
+        if not command.startswith("curl"):
+            continue
+        route = route_of(command)
+        shown.add(route)
+        if " -w " not in command:
+            # An example of an error prints one; any other has a status of its route.
+            assert status in routes()[route][1] or '"code"' in documented, (command, status, printed)
+        if documented.startswith(("{", "[")):
+            assert alike(json.loads(documented), json.loads(printed)), (command, printed)
+        else:
+            assert documented == printed.strip(), command
+
+    assert shown == set(routes())
+
+
+@pytest.mark.parametrize(
+    ("heading", "shape"),
+    [
+        ("## Create a queue", rest_types.Settings),
+        ("## Send", rest_types.NewMessage),
+        ("## Receive", rest_types.ReceiveQuery),
+    ],
+)
+def test_every_field_of_a_request_is_documented(heading: str, shape: Any) -> None:
+    documented = {plain(row[0]) for row in rows(section(page("docs/rest.md"), heading))}
+
+    assert documented == set(shape.__struct_fields__)
+
+
+def test_the_lines_of_the_readme_work_as_printed(server: Running, tmp_path: Path) -> None:
+    [lines] = [content for language, content in blocks(page("README.md")) if "curl" in content]
+
+    printed, statuses = Shell(server, tmp_path).run(lines)
+
+    assert re.findall(r"\d{3}", statuses) == ["201", "201", "200", "204"]
+    assert '"message":"Hello, world"' in printed
+
+
+# SQL
+
+
+def shown(connection: psycopg.Connection[Any], script: str) -> str:
+    """Rows of all answers, one per line; or the error."""
+    lines: list[str] = []
+    try:
+        cursor: psycopg.Cursor[Any] | None = connection.execute(script.encode())
+        while cursor is not None:
+            if cursor.description:
+                lines += [" | ".join(_cell(value) for value in row) for row in cursor.fetchall()]
+            cursor = cursor if cursor.nextset() else None
+    except psycopg.Error as error:
+        return f"ERROR {error.sqlstate}: {error.diag.message_primary}\n"
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    """As psql shows it."""
+    if isinstance(value, list):
+        return "{" + ",".join(map(_cell, value)) + "}"
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    return "" if value is None else str(value)
+
+
+@pytest.fixture
+def migrated(fresh_database: str) -> Iterator[psycopg.Connection[Any]]:
+    asyncio.run(migrate(fresh_database))
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        yield connection
+
+
+def test_the_examples_of_the_sql_api_answer_as_printed(migrated: psycopg.Connection[Any]) -> None:
+    found = blocks(page("docs/sql.md"))
+    migrated.execute("drop role if exists shop")
+    try:
+        for number, (language, script) in enumerate(found):
+            if language == "sql":
+                answered = shown(migrated, script)
+                follower = found[number + 1] if number + 1 < len(found) else ("", "")
+                assert answered == (follower[1] if follower[0] == "text" else ""), script
+    finally:
+        migrated.execute("reset role")
+        migrated.execute("drop role if exists shop")
+
+
+def test_the_sql_of_the_readme_runs(migrated: psycopg.Connection[Any]) -> None:
+    [script] = [content for language, content in blocks(page("README.md")) if language == "sql"]
+    migrated.execute("create table invoices (customer text, amount numeric)")
+    migrated.execute("select penstock.create_queue('invoices')")
+
+    assert shown(migrated, script) == "1\n"
+
+
+def test_the_roles_are_those_of_the_database(migrated: psycopg.Connection[Any]) -> None:
+    granted = {}
+    for role in ("penstock_reader", "penstock_writer", "penstock_admin"):
+        found = migrated.execute(
+            "select distinct proname from pg_proc where pronamespace = 'penstock'::regnamespace"
+            " and has_function_privilege(%s, oid, 'execute')",
+            [role],
+        )
+        granted[role] = {name for (name,) in found.fetchall()}
+    documented: dict[str, set[str]] = {}
+    below: set[str] = set()
+    for row in rows(section(page("docs/sql.md"), "## Roles")):
+        below = documented[plain(row[0])] = below | set(quoted(row[1]))
+
+    assert documented == granted
+
+
+# Examples
+
+
+def test_the_transactional_send_leaves_one_message(migrated: psycopg.Connection[Any]) -> None:
+    answered = shown(migrated, page("examples/transactional_send.sql"))
+
+    assert answered.splitlines()[-1] == "invoices | 1"
+    assert shown(migrated, "select body from penstock.receive('invoices', max_messages => 10)") == '{"invoice": 1}\n'
+
+
+def test_the_worker_handles_and_deletes(server: Running) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, ROOT / "examples" / "worker.py", "letters"],
+        env=environment({"PENSTOCK_URL": server.url}),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with server.client() as client:
+            eventually(lambda: client.get("/v1/queues/letters").status_code == 200)
+            assert client.post("/v1/queues/letters/messages", json={"message": {"to": "ada"}}).status_code == 201
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "handled {'to': 'ada'}\n"
+            eventually(lambda: client.get("/v1/queues/letters").json()["queue_length"] == 0)
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=20)
+
+
+def test_every_example_is_run() -> None:
+    assert {path.name for path in (ROOT / "examples").iterdir() if path.is_file()} == {
+        "transactional_send.sql",
+        "worker.py",
+    }
+
+
+# Guarantees
+
+
+def test_every_guarantee_names_tests_that_exist() -> None:
+    guarantees = [row for row in rows(page("docs/guarantees.md")) if row[0].isdigit()]
+    assert [int(row[0]) for row in guarantees] == list(range(1, len(guarantees) + 1))
+    for _, text, tests in guarantees:
+        assert quoted(tests), text
+        assert [name for name in quoted(tests) if name not in _tests_of(name.partition("::")[0])] == []
+
+
+def _tests_of(path: str) -> set[str]:
+    found = set()
+    for node in ast.parse(page(path)).body:
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
+        place = f"{path}::{node.name}" if isinstance(node, ast.ClassDef) else path
+        found |= {f"{place}::{one.name}" for one in members if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return found
+
+
+# Links, paths and hygiene
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors GitHub gives to headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        found = (path.parent / file).resolve() if file else path
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found.read_text()), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_named_files_exist(path: Path) -> None:
+    ours = re.compile(r"(?:penstock|tests|bench|docs|examples|\.ci)(?:/[\w.*-]+)+|requirements[\w-]*\.lock")
+    for name in quoted(path.read_text()):
+        if ours.fullmatch(name):
+            assert (ROOT / name).exists(), name
+
+
+def test_the_verbs_of_make_exist() -> None:
+    verbs = set(re.findall(r"^([a-z]+):.*## ", page("Makefile"), re.MULTILINE))
+    for path in PAGES:
+        text = path.read_text()
+        named = [name for code in quoted(text) for name in re.findall(r"^make (\w+)", code)]
+        named += [name for _, content in blocks(text) for name in re.findall(r"^make (\w+)", content, re.MULTILINE)]
+        assert set(named) <= verbs, path
+
+
+def test_the_table_of_rooms_is_the_one_that_is_kept() -> None:
+    documented: dict[str, set[str]] = {}
+    for row in rows(section(page("CONTRIBUTING.md"), "## Rooms")):
+        for room in quoted(row[0]):
+            documented[room] = set(quoted(row[1])) | (LEAF if "the leaves" in row[1] else set())
+
+    assert documented == MAY_IMPORT
+
+
+def test_decisions_are_short_and_numbered() -> None:
+    found = sorted((DOCS / "decisions").iterdir())
+    for number, path in enumerate(found, 1):
+        text = path.read_text()
+        assert path.name.startswith(f"{number:04}-")
+        assert text.startswith(f"# {number}. ")
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+        assert len(text.splitlines()) <= 40
+
+
+def test_the_changelog_has_a_place_for_what_is_not_released() -> None:
+    assert re.findall(r"^## (.*)$", page("CHANGELOG.md"), re.MULTILINE)[0] == "[Unreleased]"
+
+
+SOMEONES_MACHINE = re.compile(
+    r"(?<![\w.~-])/(?:root|work|Users)/"
+    r"|(?<![\w.~-])/home/(?!someone\b)\w"
+    r"|(?<!-)--(?:extra-)?index-url"
+    r"|https?://[^\s/\"']*(?:pypi|pythonhosted|registry|mirror|artifact|nexus)"
+)
+"""Homes and package registries: a clone must not know where it was made. `someone` is nobody."""
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a clone")
+def test_no_file_tells_where_it_was_written() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        env={**os.environ, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"},
+    )
+    told = []
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if not name or path == Path(__file__) or not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        told += [f"{name}: {found[0]}" for found in SOMEONES_MACHINE.finditer(text)]
+
+    assert told == []
