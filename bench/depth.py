@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.processes import conditions
+from bench.processes import conditions, family
 from penstock.model import DEFAULT_TENANT, Handle, QueueSettings, Receive, Received, Send
 from penstock.store import Store
 
@@ -68,16 +69,9 @@ async def opened(kind: str) -> AsyncIterator[Store]:
 
 
 def backends() -> list[Path]:
-    """The kernel's accounts of PostgreSQL's client processes (Linux)."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if b"penstock penstock [local]" in (entry / "cmdline").read_bytes():
-                    found.append(entry / "schedstat")
-            except OSError:
-                continue
-    return found
+    """The kernel's accounts of our sessions in the PostgreSQL that this process started (Linux)."""
+    processes = [Path(f"/proc/{process}") for process, name, _ in family(os.getpid()) if name == "postgres"]
+    return [process / "schedstat" for process in processes if b"[local]" in (process / "cmdline").read_bytes()]
 
 
 class Cpu:
@@ -88,7 +82,11 @@ class Cpu:
         self.spent = 0.0
 
     def _read(self) -> float:
-        return sum(int(path.read_text().split()[0]) for path in self._accounts) / 1e9
+        total = 0
+        for path in self._accounts:
+            with suppress(OSError):  # A worker of PostgreSQL's own may have ended.
+                total += int(path.read_text().split()[0])
+        return total / 1e9
 
     @contextmanager
     def counting(self) -> Iterator[None]:

@@ -47,30 +47,37 @@ class Server:
         return json.loads(text) if text else None
 
     def cpu(self) -> Cpu:
-        children: dict[int, list[int]] = {}
-        spent: dict[int, tuple[str, float]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    text = (entry / "stat").read_text()
-                except OSError:
-                    continue
-                name, _, rest = text.partition("(")[2].rpartition(")")
-                fields = rest.split()
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
-                # Own time, and that of children which have ended.
-                spent[int(entry.name)] = (name, sum(map(int, fields[11:15])) / TICK)
         server = postgres = 0.0
-        left = [self._process.pid]
-        while left:
-            process = left.pop()
-            left += children.get(process, [])
-            name, seconds = spent.get(process, ("", 0.0))
+        for _, name, seconds in family(self._process.pid):
             if name.startswith("postgres"):
                 postgres += seconds
             else:
                 server += seconds
         return Cpu(server, postgres)
+
+
+def family(root: int) -> list[tuple[int, str, float]]:
+    """A process and all it started: id, name, CPU seconds (its own and of children that have ended)."""
+    children: dict[int, list[int]] = {}
+    found: dict[int, tuple[str, float]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            name, _, rest = text.partition("(")[2].rpartition(")")
+            fields = rest.split()
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+            found[int(entry.name)] = (name, sum(map(int, fields[11:15])) / TICK)
+    members = []
+    left = [root]
+    while left:
+        process = left.pop()
+        left += children.get(process, [])
+        if process in found:
+            members.append((process, *found[process]))
+    return members
 
 
 @contextmanager

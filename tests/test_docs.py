@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import botocore.session
 import psycopg
 import pytest
 import typer
@@ -321,6 +322,27 @@ def test_the_lines_of_the_readme_work_as_printed(server: Running, tmp_path: Path
 
     assert re.findall(r"\d{3}", statuses) == ["201", "201", "200", "204"]
     assert '"message":"Hello, world"' in printed
+
+
+# SQS
+
+
+def test_the_table_of_actions_is_the_service_models() -> None:
+    documented = [name for row in rows(section(page("docs/sqs.md"), "## Actions")) for name in quoted(row[1])]
+    operations = botocore.session.get_session().get_service_model("sqs").operation_names
+
+    assert sorted(documented) == sorted(operations)
+
+
+def test_the_example_of_sqs_runs(server: Running) -> None:
+    [script] = [content for language, content in blocks(page("docs/sqs.md")) if language == "python"]
+    script = script.replace(DOCUMENTED_ADDRESS, server.url)
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment({}), capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.stdout, done.returncode) == ("one espresso\n", 0), done.stderr
 
 
 # SQL

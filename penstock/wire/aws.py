@@ -35,7 +35,6 @@ BODY_BYTES = 16_777_216
 
 _ID_PREFIX = f"{secrets.token_hex(4)}-{secrets.token_hex(2)}-4{secrets.token_hex(2)[1:]}-a{secrets.token_hex(2)[1:]}"
 _IDS = itertools.count(secrets.randbits(44))
-_FORM = b"application/x-www-form-urlencoded"
 
 
 def new_request_id() -> str:

@@ -114,7 +114,8 @@ class Clients:
         self, protocol: str, url: str, region: str = "us-east-1", key: tuple[str, str] = ("AKIDEXAMPLE", "secret")
     ) -> Any:
         with self._lock:
-            return self._session.client(
+            make: Any = self._session.client
+            return make(
                 "sqs-query" if protocol == "query" else "sqs",
                 endpoint_url=url,
                 region_name=region,
@@ -199,6 +200,10 @@ def refused(code: str, message: str | None = None, status: int = 400) -> Iterato
 # Raw
 
 
+def _plain(value: Any) -> str:
+    return b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
 def flatten(given: Any, prefix: str = "", action: str = "") -> dict[str, str]:
     """A JSON input as the parameters of the Query protocol."""
     found: dict[str, str] = {}
@@ -210,7 +215,7 @@ def flatten(given: Any, prefix: str = "", action: str = "") -> dict[str, str]:
                 found |= flatten(item, f"{prefix}{action}RequestEntry.{number}.")
         elif name in LISTS:
             for number, item in enumerate(value, 1):
-                found[f"{prefix}{LISTS[name]}.{number}"] = str(item)
+                found[f"{prefix}{LISTS[name]}.{number}"] = _plain(item)
         elif name in MAPS:
             item_name, key_name, value_name = MAPS[name]
             for number, (key, item) in enumerate(value.items(), 1):
@@ -219,9 +224,9 @@ def flatten(given: Any, prefix: str = "", action: str = "") -> dict[str, str]:
                 if isinstance(item, dict):
                     found |= flatten(item, f"{start}.{value_name}.")
                 else:
-                    found[f"{start}.{value_name}"] = str(item)
+                    found[f"{start}.{value_name}"] = _plain(item)
         else:
-            found[f"{prefix}{name}"] = b64encode(value).decode() if isinstance(value, bytes) else str(value)
+            found[f"{prefix}{name}"] = _plain(value)
     return found
 
 
@@ -248,7 +253,7 @@ class Raw:
         head = {"authorization": self._authorization, "content-type": "application/x-www-form-urlencoded"}
         return await self.http.post(path, content=urlencode(parameters), headers=head | headers)
 
-    async def get(self, path: str, headers: Mapping[str, str] | None = None, **parameters: str) -> httpx.Response:
+    async def get(self, path: str, headers: Mapping[str, str] | None = None, **parameters: Any) -> httpx.Response:
         return await self.http.get(path, params=parameters, headers=dict(headers or {}))
 
 

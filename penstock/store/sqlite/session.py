@@ -114,10 +114,10 @@ class Session:
         ready, in_flight, delayed, blocked = heads or (None, None, None, None)
         target = min((head for head in (ready, blocked) if head is not None), default=None)
         hidden = min((head for head in (in_flight, delayed) if head is not None), default=None)
-        if target is not None and hidden is not None and hidden < target:
-            target = None
-        elif target is not None and in_flight is not None and not self.value("was_received", id=target):
-            target = None
+        if target is not None and hidden is not None:
+            early = in_flight is None or self.value("was_received", id=target)
+            if hidden < target or not early:
+                target = None
         if target == ready:
             return
         if ready is not None:

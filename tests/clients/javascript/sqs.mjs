@@ -1,5 +1,5 @@
 // The life of a queue, told by the AWS SDK for JavaScript: node sqs.mjs standard|fifo NAME.
-// The SDK compares the MD5 sums of what it sends and receives by itself.
+// The SDK itself checks the MD5 sums of bodies, sent and received; those of attributes it leaves alone.
 import assert from "node:assert/strict";
 import {
   AddPermissionCommand,

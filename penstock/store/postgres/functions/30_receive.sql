@@ -395,7 +395,7 @@ declare
 begin
   loop
     -- hot: head
-    select m.id, m.group_id, m.expires_at, m.place
+    select m.id, m.group_id, m.expires_at, m.place, m.receives
     into v_head
     from penstock.messages as m
     where m.bin_id = p_bin
@@ -421,21 +421,25 @@ begin
       v_place := v_place - 1;
       continue;
     end if;
-    -- A message of the group still in flight holds up all that come after it.
-    -- hot: barrier
-    select coalesce(min(i.id), 9223372036854775807)
-    into v_barrier
-    from (
-      select m.id, m.state
-      from penstock.messages as m
-      where m.bin_id = p_bin
-        and m.group_id = v_head.group_id
-        and m.state <> 3
-      -- A fence: any other index leads past every other group.
-      offset 0
-    ) as i
-    where i.state = 1;
-    -- end
+    -- One that was received before may have come back while others of its batch are in flight: they hold up all that
+    -- come after them.
+    v_barrier := 9223372036854775807;
+    if v_head.receives > 0 then
+      -- hot: barrier
+      select coalesce(min(i.id), v_barrier)
+      into v_barrier
+      from (
+        select m.id, m.state
+        from penstock.messages as m
+        where m.bin_id = p_bin
+          and m.group_id = v_head.group_id
+          and m.state <> 3
+        -- A fence: any other index leads past every other group.
+        offset 0
+      ) as i
+      where i.state = 1;
+      -- end
+    end if;
     -- hot: run
     select array_agg(f.id order by f.id)
     into v_run
