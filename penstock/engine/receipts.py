@@ -6,29 +6,31 @@ only within the caller's own tenant and queue.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import struct
-import zlib
+from binascii import Error, a2b_base64, b2a_base64
+from zlib import crc32
 
 from penstock.errors import InvalidReceipt
 
 _LAYOUT = struct.Struct(">BIQQ")
+"""Twenty-one bytes: base64 needs no padding for them."""
 _VERSION = 1
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = bytes.maketrans(b"-_+/", b"+/  ")
 
 
 def encode(queue: str, message_id: int, lease: int) -> str:
-    packed = _LAYOUT.pack(_VERSION, zlib.crc32(queue.encode()), message_id, lease)
-    return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+    packed = _LAYOUT.pack(_VERSION, crc32(queue.encode()), message_id, lease)
+    return b2a_base64(packed, newline=False).translate(_TO_URL).decode()
 
 
 def decode(queue: str, receipt: str) -> tuple[int, int]:
     """Message id and lease; `InvalidReceipt` for a text we did not make, or made for another queue."""
     try:
-        packed = base64.b64decode(receipt + "=" * (-len(receipt) % 4), altchars=b"-_", validate=True)
+        packed = a2b_base64(receipt.encode("ascii").translate(_FROM_URL), strict_mode=True)
         version, check, message_id, lease = _LAYOUT.unpack(packed)
-    except (binascii.Error, struct.error, ValueError):
+    except (Error, struct.error, ValueError):
         raise InvalidReceipt(field="receipt") from None
-    if version != _VERSION or check != zlib.crc32(queue.encode()) or max(message_id, lease) >= 1 << 63:
+    if version != _VERSION or check != crc32(queue.encode()) or max(message_id, lease) >= 1 << 63:
         raise InvalidReceipt(field="receipt")
     return message_id, lease

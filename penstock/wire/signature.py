@@ -343,6 +343,7 @@ class AwsAuthenticator:
         self._bearer = Authenticator(mode, clock, find, saw)
         self._sightings = Sightings(saw)
         self._keys: dict[str, tuple[datetime, Token]] = {}
+        self._scopes: dict[bytes, str] = {}
 
     def remembered(self, request: Request, service: str = "sqs") -> Caller | None:
         """The caller when that needs no look-up."""
@@ -367,13 +368,24 @@ class AwsAuthenticator:
         return await self._by_signature(request, service)
 
     def _anyone(self, request: Request) -> Caller:
+        header = request.found.get(b"authorization", b"")
+        # Where the credential comes first, what precedes the first comma is the same all day.
+        scope = header.partition(b",")[0]
+        region = self._scopes.get(scope)
+        if region is None:
+            region = self._region(request)
+            if b"Credential=" in scope and len(self._scopes) < 1000:
+                self._scopes[scope] = region
+        return EVERYONE, region
+
+    def _region(self, request: Request) -> str:
         text = request.authorization or request.query.decode("latin-1")
         # A GET may come with no credentials at all, as from a browser; anything else must at least pretend.
         pretends = request.authorization or "X-Amz-Credential=" in text or "AWSAccessKeyId=" in text
         if not pretends and request.method not in ("GET", "HEAD"):
             raise _missing()
         scope = _ANY_SCOPE.search(text)
-        return EVERYONE, scope[1] if scope else self._home_region
+        return scope[1] if scope else self._home_region
 
     async def _by_token(self, request: Request) -> Caller:
         try:

@@ -26,10 +26,16 @@ def queue_name(call: Call, url: str | None) -> str:
         url = call.path
         if not url:
             raise missing("QueueUrl")
-    name = url.rpartition("/")[2]
-    if limits.QUEUE_NAME.fullmatch(name) is None:
-        raise QueueNotFound(name)
+    name = _name_in(url)
+    if name is None:
+        raise QueueNotFound(url)
     return name
+
+
+@lru_cache(4096)
+def _name_in(url: str) -> str | None:
+    name = url.rpartition("/")[2]
+    return name if limits.QUEUE_NAME.fullmatch(name) else None
 
 
 def queue_url(call: Call, name: str, base_url: str | None) -> str:

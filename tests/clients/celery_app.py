@@ -51,7 +51,9 @@ def fail() -> None:
 def stumble(task: Any, times: int) -> int:
     """Fails that often before it succeeds."""
     if task.request.retries < times:
-        raise task.retry(countdown=0, exc=RuntimeError("stumbled"))
+        # A worker sends the retry and only then writes that it did. Were the other worker quicker, that note would
+        # replace the result.
+        raise task.retry(countdown=0.5, exc=RuntimeError("stumbled"))
     return int(task.request.retries)
 
 
