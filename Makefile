@@ -15,10 +15,10 @@ DEVELOPMENT := .venv/.development
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test tools lint types bench lock clean
+.PHONY: help setup serve test test-debian tools lint types bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(RUNTIME) ## Prepare .venv with the locked packages and .venv/bin/penstock
 
@@ -27,6 +27,9 @@ serve: $(RUNTIME) ## Start the server on the embedded PostgreSQL
 
 test: $(DEVELOPMENT) tools ## Run every test
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-debian: $(DEVELOPMENT) ## Run the store tests on the PostgreSQL that Debian ships
+	@$(BIN)/python -m tests.debian -n $(JOBS) $(ARGS)
 
 # Programs that tests drive: command:package. Without them, and without root, those tests say so and step aside.
 TOOLS := curl:curl node:nodejs npm:npm
