@@ -316,6 +316,10 @@ CREATE FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_limit i
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.tids_of(p_bin bigint, p_ids bigint[]) RETURNS SETOF tid
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.try_hold_group(p_bin bigint, p_group text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -731,6 +735,8 @@ REVOKE ALL ON FUNCTION penstock.sweep(p_now timestamp with time zone, p_limit in
 REVOKE ALL ON FUNCTION penstock.sweep_abandoned(p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.tids_of(p_bin bigint, p_ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.try_hold_group(p_bin bigint, p_group text) FROM PUBLIC;
 

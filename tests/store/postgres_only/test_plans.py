@@ -32,6 +32,7 @@ INDEXES = {
     "barrier": "messages_placed",
     "run": "messages_blocked",
     "claim": "messages_ready",
+    "tids": "messages_pkey",
     "groups": "messages_pkey",
     "delete": "messages_pkey",
 }

@@ -11,6 +11,31 @@ as $$
   select greatest(p_lease + 1, (extract(epoch from p_now) * 1000000)::bigint);
 $$;
 
+-- Where messages lie, each looked up by its key behind the limit: a condition on an array of ids leaves PostgreSQL
+-- the choice to read the whole bin instead, and old statistics make it choose so.
+create or replace function penstock.tids_of(p_bin bigint, p_ids bigint[])
+returns setof tid
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query
+  -- hot: tids
+  select n.ctid
+  from unnest(p_ids) as i (id)
+  cross join lateral (
+    select m.ctid
+    from penstock.messages as m
+    where m.bin_id = p_bin
+      and m.id = i.id
+    limit 1
+  ) as n;
+  -- end
+end;
+$$;
+
 -- Settle a FIFO group whose messages changed: its oldest message is placed, or in flight; of the others only those in
 -- flight are not blocked. While any is in flight, the oldest is placed only if it was received before: then it is one
 -- of a batch that came back early, and none that the batch should have waited for. The caller holds the group's lock.
@@ -96,8 +121,7 @@ begin
     from (
       select distinct m.group_id
       from penstock.messages as m
-      where m.bin_id = p_bin
-        and m.id = any (p_ids)
+      where m.ctid = any (array(select penstock.tids_of(p_bin, p_ids)))
     ) as g
     where penstock.try_hold_group(p_target.bin_id, g.group_id);
   end if;
@@ -111,8 +135,7 @@ begin
       -- The old delivery ends here: its receipt must not reach the message in its new queue.
       lease = penstock.next_lease(m.lease, p_now),
       dead_letter_source = p_source
-  where m.bin_id = p_bin
-    and m.id = any (p_ids)
+  where m.ctid = any (array(select penstock.tids_of(p_bin, p_ids)))
     and (not p_target.fifo or m.group_id = any (v_groups));
   get diagnostics v_count = row_count;
   if v_count = 0 then
@@ -144,8 +167,7 @@ begin
     return 0;
   end if;
   delete from penstock.messages as m
-  where m.bin_id = p_bin
-    and m.id = any (p_ids);
+  where m.ctid = any (array(select penstock.tids_of(p_bin, p_ids)));
   get diagnostics v_count = row_count;
   if v_count > 0 then
     insert into penstock.bin_changes (bin_id, departed) values (p_bin, v_count);

@@ -87,8 +87,7 @@ begin
         lease = penstock.next_lease(m.lease, p_now),
         receives = m.receives + 1,
         first_received_at = coalesce(m.first_received_at, p_now)
-    where m.bin_id = p_bin
-      and m.id = any (p_ids)
+    where m.ctid = any (array(select penstock.tids_of(p_bin, p_ids)))
       and m.state in (0, 3)
     returning m.*
   )
@@ -123,8 +122,7 @@ begin
         lease = penstock.next_lease(m.lease, p_now),
         receives = m.receives + 1,
         first_received_at = coalesce(m.first_received_at, p_now)
-    where m.bin_id = p_bin
-      and m.id = any (p_ids)
+    where m.ctid = any (array(select penstock.tids_of(p_bin, p_ids)))
       and m.state in (0, 3)
     returning m.*
   )

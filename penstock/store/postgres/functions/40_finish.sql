@@ -296,8 +296,7 @@ begin
   return query
   select m.*
   from penstock.messages as m
-  where m.bin_id = v_queue.bin_id
-    and m.id = any (v_picked)
+  where m.ctid = any (array(select penstock.tids_of(v_queue.bin_id, v_picked)))
   order by array_position(v_picked, m.id);
 end;
 $$;

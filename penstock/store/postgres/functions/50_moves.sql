@@ -158,8 +158,7 @@ begin
     from (
       select distinct m.group_id
       from penstock.messages as m
-      where m.bin_id = p_source.bin_id
-        and m.id = any (p_ids)
+      where m.ctid = any (array(select penstock.tids_of(p_source.bin_id, p_ids)))
     ) as g
     where penstock.try_hold_group(p_source.bin_id, g.group_id);
   end if;
@@ -168,8 +167,7 @@ begin
   from (
     select m.id
     from penstock.messages as m
-    where m.bin_id = p_source.bin_id
-      and m.id = any (p_ids)
+    where m.ctid = any (array(select penstock.tids_of(p_source.bin_id, p_ids)))
       and (m.state in (0, 3) or m.visible_at <= p_now)
       and (not p_source.fifo or m.group_id = any (v_groups))
     order by m.id
