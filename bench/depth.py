@@ -17,9 +17,10 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from bench.processes import conditions, family
@@ -30,6 +31,8 @@ PROMISED = 2.0
 GROUPS = 10_000
 SHALLOW = 1000
 ROUNDS = 300
+
+Settle = Callable[[], Awaitable[None]]
 
 KINDS: dict[str, Callable[[int, random.Random], dict[str, object]]] = {
     "standard": lambda number, dice: {},
@@ -43,15 +46,15 @@ def now() -> datetime:
 
 
 @asynccontextmanager
-async def opened(kind: str) -> AsyncIterator[Store]:
-    """A fresh store."""
+async def opened(kind: str) -> AsyncIterator[tuple[Store, Settle]]:
+    """A fresh store, and what brings it to rest after a load."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         if kind == "sqlite":
             from penstock.store.sqlite.store import SqliteStore
 
             store: Store = SqliteStore(Path(folder) / "queues.db")
             await store.open()
-            yield store
+            yield store, nothing
             await store.close()
             return
         from penstock.store.postgres.embedded import EmbeddedPostgres
@@ -62,10 +65,23 @@ async def opened(kind: str) -> AsyncIterator[Store]:
         try:
             store = PostgresStore(embedded.dsn, max_connections=3)
             await store.open()
-            yield store
+            yield store, partial(checkpoint, embedded.dsn)
             await store.close()
         finally:
             embedded.stop()
+
+
+async def nothing() -> None:
+    pass
+
+
+async def checkpoint(dsn: str) -> None:
+    """The moment after a checkpoint is the dearest: every page is written to the log whole when first touched."""
+    import asyncpg
+
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("checkpoint")
+    await connection.close()
 
 
 def backends() -> list[Path]:
@@ -127,7 +143,7 @@ async def measure(store: Store, queue: str, limit: int) -> float:
 
 async def run(store_kind: str, deep: int) -> bool:
     kept = True
-    async with opened(store_kind) as store:
+    async with opened(store_kind) as (store, settle):
         for kind in KINDS:
             suffix = ".fifo" if kind == "fifo" else ""
             full = f"{kind}-deep{suffix}"
@@ -137,6 +153,7 @@ async def run(store_kind: str, deep: int) -> bool:
                 shallow = f"{kind}-{limit}{suffix}"
                 # It holds a thousand at the end: the receives before that take the rest.
                 await fill(store, shallow, kind, SHALLOW + ROUNDS * limit)
+                await settle()
                 cost[SHALLOW] = await measure(store, shallow, limit)
                 cost[deep] = await measure(store, full, limit)
                 ratio = cost[deep] / cost[SHALLOW]

@@ -62,7 +62,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "max_connections": "200",
         "shared_buffers": "128MB",
         "max_wal_size": "1GB",
-        "wal_compression": "on",
+        # These programs know only PostgreSQL's own compression, and that costs more than a whole receive per page.
+        "wal_compression": "off",
         "autovacuum_naptime": "10s",
         "jit": "off",
         # Statements and details carry payloads, which have no place in a log.
