@@ -379,12 +379,14 @@ begin
         case
           when k.fifo and (
             k.rank_in_group > 1
-            or exists (
-              select
+            -- Not "exists": that may become a table of all groups, hashed from end to end for every send.
+            or (
+              select true
               from penstock.messages as m
               where m.bin_id = k.bin_id
                 and m.group_id = k.group_id
                 and m.state <> 3
+              limit 1
             )
           ) then 3
           when k.wait > 0 then 2
