@@ -9,12 +9,21 @@
     │   ├── QueueNotFound
     │   ├── MessageNotFound
     │   ├── TaskNotFound
-    │   └── TokenNotFound
+    │   ├── TokenNotFound
+    │   ├── TopicNotFound
+    │   ├── SubscriptionNotFound
+    │   ├── DeliveryNotFound
+    │   ├── JobNotFound
+    │   ├── StreamNotFound
+    │   └── ScheduleNotFound
     ├── Conflict             the state forbids it
     │   ├── QueueExists
     │   ├── ReceiptStale
-    │   └── MoveInProgress
+    │   ├── MoveInProgress
+    │   ├── LeaseStale
+    │   └── ScheduleExists
     ├── QueueFull
+    ├── RateLimited
     ├── Forbidden
     ├── Unsupported          not on this store
     └── Unavailable          the database is away
@@ -96,6 +105,42 @@ class TokenNotFound(NotFound):
     code = "PS024"
 
 
+class TopicNotFound(NotFound):
+    """The topic does not exist."""
+
+    code = "PS025"
+
+
+class SubscriptionNotFound(NotFound):
+    """The subscription does not exist."""
+
+    code = "PS026"
+
+
+class DeliveryNotFound(NotFound):
+    """The delivery does not exist."""
+
+    code = "PS027"
+
+
+class JobNotFound(NotFound):
+    """The job does not exist."""
+
+    code = "PS028"
+
+
+class StreamNotFound(NotFound):
+    """The stream does not exist."""
+
+    code = "PS029"
+
+
+class ScheduleNotFound(NotFound):
+    """The schedule does not exist."""
+
+    code = "PS02A"
+
+
 class Conflict(PenstockError):
     """The current state forbids it."""
 
@@ -120,10 +165,32 @@ class MoveInProgress(Conflict):
     code = "PS033"
 
 
+class LeaseStale(Conflict):
+    """The job is not held under this lease token; nothing was changed."""
+
+    code = "PS034"
+
+
+class ScheduleExists(Conflict):
+    """A schedule of this name exists already."""
+
+    code = "PS035"
+
+
 class QueueFull(PenstockError):
     """The queue has reached its maximum length."""
 
     code = "PS040"
+
+
+class RateLimited(PenstockError):
+    """Too many requests; try again later."""
+
+    code = "PS041"
+
+    def __init__(self, message: str | None = None, *, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
 
 
 class Forbidden(PenstockError):

@@ -17,7 +17,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 
 def test_codes_are_sqlstates() -> None:
-    assert all(re.fullmatch(r"PS\d{3}", code) for code in BY_CODE)
+    assert all(re.fullmatch(r"PS\d{2}[0-9A-Z]", code) for code in BY_CODE)
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
 import asyncpg
 
-from penstock.errors import PenstockError, QueueNotFound, TokenNotFound, Unavailable
+from penstock.errors import PenstockError, QueueNotFound, TokenNotFound
 from penstock.model import (
     Handle,
     Message,
@@ -35,115 +32,57 @@ from penstock.model import (
 )
 from penstock.store import WakeUp
 from penstock.store.postgres import rows
+from penstock.store.postgres.connections import Connections, translated
 from penstock.store.postgres.hints import Hint, Hints
 from penstock.store.postgres.listener import Listener
 from penstock.store.postgres.migrate import migrate_connection
-from penstock.store.queries import load
-
-SQL = load(Path(__file__).parent)
-
-ACQUIRE_S = 5.0
-CLOSE_S = 5.0
-RETRIES = 3
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
-_AWAY = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    # What asyncpg says when a connection dies between two statements, before the pool has noticed.
-    asyncpg.InternalClientError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-)
-_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-
-
-PLANNING = {
-    # One plan serves every batch: planning anew would cost more than the work. A plan made without knowing the
-    # arguments expects far too many rows, so it is told to walk the indexes, which is always right here.
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",
-    "enable_mergejoin": "off",
-    "jit": "off",
-}
-
 
 class PostgresStore:
-    """Any number of these, in any number of processes, may work on one database.
-
-    Two pools: claims commit without waiting for the disk, since a claim lost in a crash is only a
-    redelivery; everything else waits.
-    """
+    """Any number of these, in any number of processes, may work on one database."""
 
     kind = "postgres"
 
     def __init__(self, dsn: str, *, max_connections: int = 10, node: str | None = None) -> None:
         self._dsn = dsn
-        self._max_connections = max(max_connections, 2)
         self._node = node or uuid4().hex[:12]
-        self._durable: asyncpg.Pool | None = None
-        self._quick: asyncpg.Pool | None = None
+        self._connections = Connections(dsn, max_connections, self._node)
         self._listener: Listener | None = None
         self._hints = Hints()
-        self._acquire_timeouts = 0
 
     async def open(self) -> None:
-        with _translated():
+        with translated():
             connection = await asyncpg.connect(self._dsn)
             try:
                 await migrate_connection(connection)
             finally:
                 await connection.close()
-            quick = max(self._max_connections // 3, 1)
-            self._durable = await self._pool(self._max_connections - quick, {})
-            self._quick = await self._pool(quick, {"synchronous_commit": "off"})
-
-    async def _pool(self, size: int, settings: Mapping[str, str]) -> asyncpg.Pool:
-        return await asyncpg.create_pool(
-            self._dsn,
-            min_size=1,
-            max_size=size,
-            max_inactive_connection_lifetime=0,
-            max_queries=2**31,
-            max_cached_statement_lifetime=0,
-            # Our statements leave nothing behind in a session; the usual reset would be a second round trip each.
-            reset=_keep_as_it_is,
-            server_settings={"application_name": "penstock", "penstock.node": self._node, **PLANNING, **settings},
-        )
+            await self._connections.open()
 
     async def close(self) -> None:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
-        for pool in (self._durable, self._quick):
-            if pool is not None:
-                await _close(pool)
-        self._durable = self._quick = None
+        await self._connections.close()
 
     async def ping(self) -> None:
-        await self._value("ping")
+        await self._connections.value("ping")
 
     def pool_numbers(self) -> Mapping[str, int]:
-        pools = [pool for pool in (self._durable, self._quick) if pool is not None]
-        size = sum(pool.get_size() for pool in pools)
-        idle = sum(pool.get_idle_size() for pool in pools)
-        return {"size": size, "idle": idle, "active": size - idle, "acquire_timeouts": self._acquire_timeouts}
+        return self._connections.numbers()
 
     # Queues
 
     async def create_queue(
         self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime
     ) -> tuple[Queue, bool]:
-        created = await self._value("create_queue", tenant, name, json.dumps(asdict(settings)), now)
+        created = await self._connections.value("create_queue", tenant, name, json.dumps(asdict(settings)), now)
         return await self.get_queue(tenant, name), created
 
     async def get_queue(self, tenant: TenantId, name: str) -> Queue:
-        row = await self._row("get_queue", tenant, name)
+        row = await self._connections.row("get_queue", tenant, name)
         if row is None:
             raise QueueNotFound(name)
         return rows.queue(row)
@@ -151,33 +90,33 @@ class PostgresStore:
     async def list_queues(
         self, tenant: TenantId, *, prefix: str = "", after: str = "", limit: int = 1000
     ) -> list[Queue]:
-        return [rows.queue(row) for row in await self._rows("list_queues", tenant, prefix, after, limit)]
+        return [rows.queue(row) for row in await self._connections.rows("list_queues", tenant, prefix, after, limit)]
 
     async def update_queue(self, tenant: TenantId, name: str, changes: Mapping[str, Any], now: datetime) -> Queue:
-        await self._value("update_queue", tenant, name, json.dumps(dict(changes)), now)
+        await self._connections.value("update_queue", tenant, name, json.dumps(dict(changes)), now)
         self._hints.forget((tenant, name))
         return await self.get_queue(tenant, name)
 
     async def drop_queue(self, tenant: TenantId, name: str) -> bool:
         self._hints.forget((tenant, name))
-        return bool(await self._value("drop_queue", tenant, name))
+        return bool(await self._connections.value("drop_queue", tenant, name))
 
     async def purge_queue(self, tenant: TenantId, name: str) -> int:
         self._hints.forget((tenant, name))
-        return int(await self._value("purge_queue", tenant, name))
+        return int(await self._connections.value("purge_queue", tenant, name))
 
     async def queue_counts(
         self, tenant: TenantId | None, names: Sequence[str] | None, now: datetime
     ) -> list[tuple[TenantId, QueueCounts]]:
-        return [rows.counts(row) for row in await self._rows("count_queues", tenant, names, now)]
+        return [rows.counts(row) for row in await self._connections.rows("count_queues", tenant, names, now)]
 
     async def dead_letter_sources(self, tenant: TenantId, name: str) -> list[str]:
-        return [row["name"] for row in await self._rows("dead_letter_sources", tenant, name)]
+        return [row["name"] for row in await self._connections.rows("dead_letter_sources", tenant, name)]
 
     # Messages
 
     async def send_many(self, entries: Sequence[Send], now: datetime) -> list[Sent | PenstockError]:
-        row = await self._row(
+        row = await self._connections.row(
             "send",
             [entry.tenant for entry in entries],
             [entry.queue for entry in entries],
@@ -212,7 +151,7 @@ class PostgresStore:
     async def receive_many(self, requests: Sequence[Receive], now: datetime) -> list[Received | PenstockError]:
         hints = [self._hints.find((request.tenant, request.queue), now) for request in requests]
         start = perf_counter()
-        found = await self._rows(
+        found = await self._connections.rows(
             "receive",
             [request.tenant for request in requests],
             [request.queue for request in requests],
@@ -257,7 +196,7 @@ class PostgresStore:
         return await self._finish(handles, True, now)
 
     async def _finish(self, handles: Sequence[Handle], archive: bool, now: datetime) -> list[Outcome | PenstockError]:
-        answers = await self._value("finish", *_handle_columns(handles), archive, now)
+        answers = await self._connections.value("finish", *_handle_columns(handles), archive, now)
         if len(set(map(_name_of, handles))) < len(handles):
             _done_once(handles, answers)
         for answer, handle in zip(answers, handles, strict=True):
@@ -270,7 +209,7 @@ class PostgresStore:
     ) -> list[tuple[Outcome, datetime | None] | PenstockError]:
         handles = [handle for handle, _ in changes]
         seconds = [seconds for _, seconds in changes]
-        row = await self._row("change_visibility", *_handle_columns(handles), seconds, now, quick=True)
+        row = await self._connections.row("change_visibility", *_handle_columns(handles), seconds, now, quick=True)
         assert row is not None
         results: list[tuple[Outcome, datetime | None] | PenstockError] = []
         for answer, visible_at, handle in zip(row["answers"], row["visible_at"], handles, strict=True):
@@ -281,7 +220,7 @@ class PostgresStore:
     async def peek(
         self, tenant: TenantId, queue: str, limit: int, now: datetime, *, shuffle: bool = False
     ) -> list[Message]:
-        found = await self._rows("peek", tenant, queue, limit, shuffle, now)
+        found = await self._connections.rows("peek", tenant, queue, limit, shuffle, now)
         return [
             Message(
                 row["id"], 0, row["body"], row["is_json"], row["priority"], row["receives"], row["sent_at"],
@@ -296,23 +235,25 @@ class PostgresStore:
     async def start_move(
         self, tenant: TenantId, source: str, destination: str | None, rate: int | None, now: datetime
     ) -> MoveTask:
-        return await self._move(tenant, await self._value("start_move", tenant, source, destination, rate, now))
+        return await self._move(
+            tenant, await self._connections.value("start_move", tenant, source, destination, rate, now)
+        )
 
     async def cancel_move(self, tenant: TenantId, task_id: int, now: datetime) -> MoveTask:
-        await self._value("cancel_move", tenant, task_id)
+        await self._connections.value("cancel_move", tenant, task_id)
         return await self._move(tenant, task_id)
 
     async def _move(self, tenant: TenantId, task_id: int) -> MoveTask:
-        row = await self._row("get_move", tenant, task_id)
+        row = await self._connections.row("get_move", tenant, task_id)
         assert row is not None
         return rows.move_task(row)
 
     async def list_moves(self, tenant: TenantId, source: str, limit: int) -> list[MoveTask]:
         queue = await self.get_queue(tenant, source)
-        return [rows.move_task(row) for row in await self._rows("list_moves", queue.id, limit)]
+        return [rows.move_task(row) for row in await self._connections.rows("list_moves", queue.id, limit)]
 
     async def run_moves(self, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
-        row = await self._row("run_moves", now)
+        row = await self._connections.row("run_moves", now)
         assert row is not None
         receivers = set(zip(row["tenants"] or [], row["queues"] or [], strict=True))
         for key in receivers:
@@ -322,7 +263,7 @@ class PostgresStore:
     # Upkeep
 
     async def sweep(self, now: datetime, limit: int) -> int:
-        return int(await self._value("sweep", now, limit))
+        return int(await self._connections.value("sweep", now, limit))
 
     # Waiting
 
@@ -331,18 +272,18 @@ class PostgresStore:
         await self._listener.open()
 
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
-        await self._value("expect", tenant, queue, self._node, now, quick=True)
+        await self._connections.value("expect", tenant, queue, self._node, now, quick=True)
 
     # Tenants and tokens
 
     async def create_tenant(self, name: str, now: datetime) -> Tenant:
-        await self._value("create_tenant", name, now)
-        row = await self._row("get_tenant", name)
+        await self._connections.value("create_tenant", name, now)
+        row = await self._connections.row("get_tenant", name)
         assert row is not None
         return rows.tenant(row)
 
     async def list_tenants(self) -> list[Tenant]:
-        return [rows.tenant(row) for row in await self._rows("list_tenants")]
+        return [rows.tenant(row) for row in await self._connections.rows("list_tenants")]
 
     async def add_token(
         self,
@@ -356,99 +297,26 @@ class PostgresStore:
         expires_at: datetime | None,
         aws_secret: str | None = None,
     ) -> Token:
-        row = await self._row(
+        row = await self._connections.row(
             "add_token", tenant, name, prefix, sha256, sorted(scopes), queues, now, expires_at, aws_secret
         )
         assert row is not None
         return rows.token(row)
 
     async def find_tokens(self, prefix: str) -> list[Token]:
-        return [rows.token(row) for row in await self._rows("find_tokens", prefix)]
+        return [rows.token(row) for row in await self._connections.rows("find_tokens", prefix)]
 
     async def list_tokens(self, tenant: TenantId | None) -> list[Token]:
-        return [rows.token(row) for row in await self._rows("list_tokens", tenant)]
+        return [rows.token(row) for row in await self._connections.rows("list_tokens", tenant)]
 
     async def end_token(self, token_id: int, at: datetime) -> Token:
-        row = await self._row("end_token", token_id, at)
+        row = await self._connections.row("end_token", token_id, at)
         if row is None:
             raise TokenNotFound()
         return rows.token(row)
 
     async def saw_token(self, token_id: int, now: datetime) -> None:
-        await self._value("saw_token", token_id, now, quick=True)
-
-    # Calls
-
-    async def _rows(self, name: str, *arguments: Any, quick: bool = False) -> list[asyncpg.Record]:
-        found: list[asyncpg.Record] = await self._call(lambda c: c.fetch(SQL[name], *arguments), quick)
-        return found
-
-    async def _row(self, name: str, *arguments: Any, quick: bool = False) -> asyncpg.Record | None:
-        return await self._call(lambda connection: connection.fetchrow(SQL[name], *arguments), quick)
-
-    async def _value(self, name: str, *arguments: Any, quick: bool = False) -> Any:
-        return await self._call(lambda connection: connection.fetchval(SQL[name], *arguments), quick)
-
-    async def _call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
-        pool = self._quick if quick else self._durable
-        if pool is None:
-            raise Unavailable("the store is closed")
-        for attempt in range(RETRIES):
-            try:
-                async with _acquired(pool) as connection:
-                    return await ask(connection)
-            except TimeoutError:
-                self._acquire_timeouts += 1
-                raise Unavailable("no database connection became free in time") from None
-            except _AGAIN as error:
-                if attempt == RETRIES - 1:
-                    raise Unavailable("the database kept refusing a conflicting change") from error
-            except Exception as error:
-                raise _translate(error) from error
-        raise AssertionError("unreachable")
-
-
-async def _keep_as_it_is(connection: object) -> None:
-    pass
-
-
-@asynccontextmanager
-async def _acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
-    connection = await pool.acquire(timeout=ACQUIRE_S)
-    try:
-        yield connection
-    finally:
-        await pool.release(connection)
-
-
-async def _close(pool: asyncpg.Pool) -> None:
-    try:
-        await asyncio.wait_for(pool.close(), CLOSE_S)
-    except TimeoutError:
-        # A database that hangs must not keep us from ending.
-        pool.terminate()
-
-
-def _translate(error: Exception) -> Exception:
-    """Our own errors by their code, a database that is away as `Unavailable`, anything else as it is."""
-    if isinstance(error, _AWAY):
-        return Unavailable()
-    if isinstance(error, asyncpg.PostgresError) and error.sqlstate is not None:
-        known = rows.raised_error(error.sqlstate, error.message or "", error.detail)
-        if known is not None:
-            return known
-    return error
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        translated = _translate(error)
-        if translated is error:
-            raise
-        raise translated from error
+        await self._connections.value("saw_token", token_id, now, quick=True)
 
 
 def _column(values: list[Any]) -> list[Any] | None:

@@ -11,8 +11,9 @@ from asyncpg.transaction import Transaction
 
 from penstock.clock import FakeClock
 from penstock.model import TenantId
+from penstock.store.postgres.connections import Connections, translate
 from penstock.store.postgres.hints import Hint, Hints, Key
-from penstock.store.postgres.store import PostgresStore, _translate
+from penstock.store.postgres.store import PostgresStore
 from tests.store.caller import Caller
 
 PATIENCE_S = 10.0
@@ -26,14 +27,26 @@ class NoHints(Hints):
         return None
 
 
+class OneConnection(Connections):
+    """Nothing is tried twice: a deadlock is the test's to see."""
+
+    session: Any = None
+
+    async def call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
+        try:
+            return await ask(self.session)
+        except Exception as error:
+            raise translate(error) from error
+
+
 class SessionStore(PostgresStore):
-    """The store on one connection, and nothing tried twice: a deadlock is the test's to see."""
+    """The store on one connection."""
 
     def __init__(self, dsn: str, name: str) -> None:
         super().__init__(dsn)
         self._name = name
         self._hints = NoHints()
-        self.connection: Any = None
+        self._connections = self._one = OneConnection(dsn, 2, name)
 
     async def open(self) -> None:
         settings = {
@@ -42,16 +55,14 @@ class SessionStore(PostgresStore):
             "lock_timeout": "5s",
             "deadlock_timeout": "100ms",
         }
-        self.connection = await asyncpg.connect(self._dsn, server_settings=settings)
+        self._one.session = await asyncpg.connect(self._dsn, server_settings=settings)
+
+    @property
+    def connection(self) -> Any:
+        return self._one.session
 
     async def close(self) -> None:
         await self.connection.close()
-
-    async def _call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
-        try:
-            return await ask(self.connection)
-        except Exception as error:
-            raise _translate(error) from error
 
 
 class Session(Caller):

@@ -14,7 +14,7 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.errors import MoveInProgress, PenstockError, QueueNotFound
 from penstock.model import Message, Outcome, Sent, TenantId
-from penstock.store.postgres import store as postgres
+from penstock.store.postgres import connections
 from penstock.store.postgres.store import PostgresStore
 from tests.store.caller import Caller
 
@@ -180,7 +180,7 @@ class Worker:
 @pytest.fixture
 async def nodes(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[PostgresStore]]:
     """Nodes that try nothing twice: a deadlock is an error here."""
-    monkeypatch.setattr(postgres, "RETRIES", 1)
+    monkeypatch.setattr(connections, "RETRIES", 1)
     stores = [PostgresStore(dsn, max_connections=4) for _ in range(NODES)]
     for store in stores:
         await store.open()

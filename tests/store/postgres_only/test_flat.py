@@ -68,8 +68,7 @@ class Meter:
         self._last: Counter[str] = Counter()
 
     async def spent(self) -> Counter[str]:
-        for pool in (self._store._durable, self._store._quick):
-            assert pool is not None
+        for pool in self._store._connections.pools():
             await pool.execute("select pg_stat_force_next_flush()")
         now = Counter({name: int(blocks) for name, blocks in await self._connection.fetch(self.QUERY)})
         spent, self._last = now - self._last, now

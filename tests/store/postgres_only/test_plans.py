@@ -17,8 +17,9 @@ import pytest
 
 from penstock.clock import FakeClock
 from penstock.model import DEFAULT_TENANT, Outcome
+from penstock.store.postgres.connections import PLANNING
 from penstock.store.postgres.migrate import migrate
-from penstock.store.postgres.store import PLANNING, PostgresStore
+from penstock.store.postgres.store import PostgresStore
 from tests import cluster
 from tests.store.caller import Caller
 from tests.store.postgres_only.sessions import until

@@ -1,0 +1,161 @@
+"""The connections of a store, and the one way to ask through them: a named statement, tried again after a conflict.
+
+Two pools: claims commit without waiting for the disk, since a claim lost in a crash is only a redelivery; everything
+else waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from penstock.errors import Unavailable
+from penstock.store.postgres import rows
+from penstock.store.queries import load
+
+SQL = load(Path(__file__).parent)
+
+ACQUIRE_S = 5.0
+CLOSE_S = 5.0
+RETRIES = 3
+
+_AWAY = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    # What asyncpg says when a connection dies between two statements, before the pool has noticed.
+    asyncpg.InternalClientError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+PLANNING = {
+    # One plan serves every batch: planning anew would cost more than the work. A plan made without knowing the
+    # arguments expects far too many rows, so it is told to walk the indexes, which is always right here.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+
+
+class Connections:
+    def __init__(self, dsn: str, size: int, node: str) -> None:
+        self._dsn = dsn
+        self._size = max(size, 2)
+        self._node = node
+        self._durable: asyncpg.Pool | None = None
+        self._quick: asyncpg.Pool | None = None
+        self._acquire_timeouts = 0
+
+    async def open(self) -> None:
+        quick = max(self._size // 3, 1)
+        self._durable = await self._pool(self._size - quick, {})
+        self._quick = await self._pool(quick, {"synchronous_commit": "off"})
+
+    async def _pool(self, size: int, settings: Mapping[str, str]) -> asyncpg.Pool:
+        return await asyncpg.create_pool(
+            self._dsn,
+            min_size=1,
+            max_size=size,
+            max_inactive_connection_lifetime=0,
+            max_queries=2**31,
+            max_cached_statement_lifetime=0,
+            # Our statements leave nothing behind in a session; the usual reset would be a second round trip each.
+            reset=_keep_as_it_is,
+            server_settings={"application_name": "penstock", "penstock.node": self._node, **PLANNING, **settings},
+        )
+
+    async def close(self) -> None:
+        for pool in self.pools():
+            await _close(pool)
+        self._durable = self._quick = None
+
+    def pools(self) -> list[asyncpg.Pool]:
+        return [pool for pool in (self._durable, self._quick) if pool is not None]
+
+    def numbers(self) -> Mapping[str, int]:
+        size = sum(pool.get_size() for pool in self.pools())
+        idle = sum(pool.get_idle_size() for pool in self.pools())
+        return {"size": size, "idle": idle, "active": size - idle, "acquire_timeouts": self._acquire_timeouts}
+
+    async def rows(self, name: str, *arguments: Any, quick: bool = False) -> list[asyncpg.Record]:
+        found: list[asyncpg.Record] = await self.call(lambda c: c.fetch(SQL[name], *arguments), quick)
+        return found
+
+    async def row(self, name: str, *arguments: Any, quick: bool = False) -> asyncpg.Record | None:
+        return await self.call(lambda connection: connection.fetchrow(SQL[name], *arguments), quick)
+
+    async def value(self, name: str, *arguments: Any, quick: bool = False) -> Any:
+        return await self.call(lambda connection: connection.fetchval(SQL[name], *arguments), quick)
+
+    async def call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
+        pool = self._quick if quick else self._durable
+        if pool is None:
+            raise Unavailable("the store is closed")
+        for attempt in range(RETRIES):
+            try:
+                async with _acquired(pool) as connection:
+                    return await ask(connection)
+            except TimeoutError:
+                self._acquire_timeouts += 1
+                raise Unavailable("no database connection became free in time") from None
+            except _AGAIN as error:
+                if attempt == RETRIES - 1:
+                    raise Unavailable("the database kept refusing a conflicting change") from error
+            except Exception as error:
+                raise translate(error) from error
+        raise AssertionError("unreachable")
+
+
+async def _keep_as_it_is(connection: object) -> None:
+    pass
+
+
+@asynccontextmanager
+async def _acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
+    connection = await pool.acquire(timeout=ACQUIRE_S)
+    try:
+        yield connection
+    finally:
+        await pool.release(connection)
+
+
+async def _close(pool: asyncpg.Pool) -> None:
+    try:
+        await asyncio.wait_for(pool.close(), CLOSE_S)
+    except TimeoutError:
+        # A database that hangs must not keep us from ending.
+        pool.terminate()
+
+
+def translate(error: Exception) -> Exception:
+    """Our own errors by their code, a database that is away as `Unavailable`, anything else as it is."""
+    if isinstance(error, _AWAY):
+        return Unavailable()
+    if isinstance(error, asyncpg.PostgresError) and error.sqlstate is not None:
+        known = rows.raised_error(error.sqlstate, error.message or "", error.detail)
+        if known is not None:
+            return known
+    return error
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        translated = translate(error)
+        if translated is error:
+            raise
+        raise translated from error
