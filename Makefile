@@ -54,7 +54,7 @@ bench: $(DEVELOPMENT) ## Measure a full cycle over HTTP
 lock: $(DEVELOPMENT) ## Take the newest versions into the lock files
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --group build \
 		--output-file requirements.lock pyproject.toml
-	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --group dev \
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --extra spark --extra consumer --group dev \
 		--constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove .venv and everything generated

@@ -95,6 +95,13 @@ def _database(value: Any) -> str:
     return text
 
 
+def _delays(value: Any) -> str:
+    text = _text(value).replace(" ", "")
+    if not re.fullmatch(r"[0-9]{1,5}(,[0-9]{1,5}){0,19}", text):
+        raise ValueError("must be up to 20 whole numbers of seconds, like 10,30,60,300")
+    return text
+
+
 def _base_url(value: Any) -> str:
     text = _text(value).rstrip("/")
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", text):
@@ -183,6 +190,14 @@ class Settings:
             "a limit of messages in flight.",
         ),
     )
+    auto_confirm: bool = field(
+        default=False,
+        metadata=_about(
+            "PENSTOCK_AUTO_CONFIRM",
+            _switch,
+            "Take HTTP and mail subscriptions of SNS as confirmed at once, without asking the endpoint.",
+        ),
+    )
     default_visibility_timeout_s: int = field(
         default=30,
         metadata=_about(
@@ -261,11 +276,130 @@ class Settings:
             "Requests under way per process, at most; more are answered 503.",
         ),
     )
+    http_delivery: bool = field(
+        default=True,
+        metadata=_about("QUEUE_HTTP_DELIVERY_ENABLED", _switch, "Make webhook deliveries in this process."),
+    )
+    http_delivery_poll_ms: int = field(
+        default=1000,
+        metadata=_about(
+            "QUEUE_HTTP_DELIVERY_POLL_MS", _number(10, 60_000), "How often to look for due deliveries.", unit="ms"
+        ),
+    )
+    http_delivery_timeout_s: int = field(
+        default=5,
+        metadata=_about(
+            "QUEUE_HTTP_DELIVERY_TIMEOUT_SECS", _number(1, 60), "How long an endpoint may take to answer.", unit="s"
+        ),
+    )
+    http_delivery_batch_size: int = field(
+        default=50,
+        metadata=_about(
+            "QUEUE_HTTP_DELIVERY_BATCH_SIZE", _number(1, 1000), "Deliveries under way per process, at most."
+        ),
+    )
+    http_delivery_per_endpoint: int = field(
+        default=10,
+        metadata=_about(
+            "PENSTOCK_HTTP_DELIVERY_PER_ENDPOINT",
+            _number(1, 1000),
+            "Of them, deliveries to one endpoint, at most.",
+        ),
+    )
+    http_delivery_delays: str = field(
+        default="10,30,60,300",
+        metadata=_about(
+            "PENSTOCK_HTTP_DELIVERY_DELAYS",
+            _delays,
+            "How long after each failure a delivery is tried again; after the last it is exhausted.",
+            unit="s",
+        ),
+    )
+    http_delivery_rest_s: int = field(
+        default=10,
+        metadata=_about(
+            "PENSTOCK_HTTP_DELIVERY_REST",
+            _number(0, 3600),
+            "How long an endpoint is left alone after five failures in a row.",
+            unit="s",
+        ),
+    )
+    http_delivery_private: bool = field(
+        default=False,
+        metadata=_about(
+            "PENSTOCK_HTTP_DELIVERY_PRIVATE",
+            _switch,
+            "Let endpoints be at private, loopback and other addresses that are not public.",
+        ),
+    )
+    http_delivery_retention_s: int = field(
+        default=86_400,
+        metadata=_about(
+            "PENSTOCK_HTTP_DELIVERY_RETENTION",
+            _number(0, 31_536_000),
+            "How long deliveries that were made are kept to be looked at.",
+            unit="s",
+        ),
+    )
+    job_retention_s: int = field(
+        default=604_800,
+        metadata=_about(
+            "PENSTOCK_JOB_RETENTION",
+            _number(86_400, 31_536_000),
+            "How long jobs that are completed, cancelled or dead are kept, in whole days.",
+            unit="s",
+        ),
+    )
+    rate_per_token: int = field(
+        default=0,
+        metadata=_about(
+            "PENSTOCK_RATE_PER_TOKEN",
+            _number(0, 1_000_000),
+            "Requests a second to the jobs API with one token, over all nodes; 0 for no limit.",
+        ),
+    )
+    rate_per_tenant: int = field(
+        default=0,
+        metadata=_about(
+            "PENSTOCK_RATE_PER_TENANT",
+            _number(0, 1_000_000),
+            "The same for all tokens of one tenant together.",
+        ),
+    )
     drain_s: int = field(
         default=10,
         metadata=_about(
             "PENSTOCK_DRAIN", _number(0, 600), "How long a stopping server finishes what is under way.", unit="s"
         ),
+    )
+    schedule_enabled: bool = field(
+        default=True,
+        metadata=_about("QUEUE_SCHEDULE_ENABLED", _switch, "Fire schedules from this server."),
+    )
+    schedule_poll_ms: int = field(
+        default=1000,
+        metadata=_about(
+            "QUEUE_SCHEDULE_POLL_MS",
+            _number(10, 60_000),
+            "How often to look for schedules that are due, at least; a known next one is waited for exactly.",
+            unit="ms",
+        ),
+    )
+    schedule_batch_size: int = field(
+        default=32,
+        metadata=_about(
+            "QUEUE_SCHEDULE_BATCH_SIZE", _number(1, 10_000), "Schedules fired in one transaction, at most."
+        ),
+    )
+    schedule_preview_count: int = field(
+        default=5,
+        metadata=_about(
+            "QUEUE_SCHEDULE_PREVIEW_COUNT", _number(0, 100), "Next fires shown with a schedule and in a preview."
+        ),
+    )
+    schedule_list_max: int = field(
+        default=1000,
+        metadata=_about("QUEUE_SCHEDULE_LIST_MAX", _number(1, 100_000), "Schedules that one listing shows, at most."),
     )
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Which layer each setting came from, of those that were set."""

@@ -24,3 +24,56 @@ BATCH_ENTRIES = (1, 1000)
 MOVE_RATE = (1, 500)
 GROUP_ID = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 """Group and deduplication ids: 1 to 128 letters, digits and ASCII punctuation. Use with fullmatch."""
+TOPIC_NAME = re.compile(r"(?=.{1,256}\Z)[A-Za-z0-9_-]+(\.fifo)?")
+"""Amazon's rule: 256 characters at most, the `.fifo` included. Use with fullmatch."""
+ROUTING_KEY = re.compile(r"(?=.{1,255}\Z)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+"""Segments between dots. Use with fullmatch."""
+ROUTING_PATTERN = re.compile(r"(?=.{1,255}\Z)([A-Za-z0-9_-]+|\*|#)(\.([A-Za-z0-9_-]+|\*|#))*")
+"""A routing key in which a segment may be `*`, any one, or `#`, any number. Use with fullmatch."""
+ENDPOINT_BYTES = 2048
+SUBSCRIPTION_PAGE = (1, 1000)
+SCHEDULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+"""Use with fullmatch."""
+SCHEDULE_TARGET = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+"""A stream or a queue of jobs. Use with fullmatch."""
+SCHEDULE_CATCHUP = (1, 1000)
+"""Missed fires that are made up for at once."""
+SCHEDULE_JITTER_S = (0, 86_400)
+SCHEDULE_FAILURES = (1, 1000)
+"""Failures in a row before a schedule is paused."""
+
+JOB_PRIORITY = (-32_767, 32_767)
+JOB_RETRIES = (0, 1000)
+JOB_LEASE_S = (1, 3600)
+JOB_WAIT_S = (0, 60)
+JOB_LEASE_LIMIT = (1, 1000)
+JOB_PAYLOAD_BYTES = 1_048_576
+"""The payload of a job, and its result, may have so many."""
+JOB_ERROR_CHARACTERS = 10_000
+"""What is longer is cut: the end of a traceback says most, so that is kept."""
+JOB_NOTE_CHARACTERS = 1000
+JOB_KEY_CHARACTERS = (1, 256)
+JOB_UNIQUE_S = (1, 2_592_000)
+JOB_DELAY_S = (0, 2_592_000)
+"""Of a backoff."""
+JOB_DELAYS = (1, 100)
+WORKER_CHARACTERS = (1, 256)
+JOB_CONCURRENCY = (1, 1_000_000)
+LOWEST_JOB_RATE = 0.001
+HIGHEST_JOB_RATE = 1_000_000
+JOB_PAGE = (1, 200)
+JOB_OFFSET = (0, 10_000)
+"""Further down, follow the cursor: an offset is walked anew for every page."""
+STREAM_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+"""Of a stream and of its consumers: with the prefix of a tenant it is still short enough for a channel of PostgreSQL.
+Use with fullmatch."""
+STREAM_TICK_COUNT = (1, 1_000_000)
+STREAM_TICK_S = (0, 86_400)
+STREAM_ROTATION_S = (1, 31_536_000)
+STREAM_RETRIES = (0, 1000)
+EVENT_TTL_S = (1, 31_536_000)
+EVENT_DELAY_S = (0, 31_536_000)
+"""Of a delayed event, and of one that is tried again."""
+EVENT_TYPE_CHARACTERS = (1, 256)
+EVENT_EXTRA_CHARACTERS = (0, 4096)
+EVENT_REASON_CHARACTERS = (0, 1000)

@@ -19,13 +19,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store.postgres": LEAF | STORE,
     "store.sqlite": LEAF | STORE,
     "engine": LEAF | STORE,
+    "spark": LEAF | {"store.queries"},
     "wire": LEAF | {"engine"},
     "web": LEAF | {"engine"},
     "loops": LEAF | {"engine"},
     "server": LEAF | STORE | {"config", "logs", "store.postgres", "store.sqlite", "engine", "wire", "web", "loops"},
     "cli": LEAF | {"config", "logs", "server"},
     "__main__": {"cli"},
-    "__init__": LEAF,
+    "client": LEAF,
+    "consumer": LEAF | {"store.queries"},
+    "__init__": LEAF | {"client", "consumer"},
 }
 
 DOORS = {"rest", "sqs", "sns", "simple", "jobs", "private"}

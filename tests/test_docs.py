@@ -24,9 +24,10 @@ import typer
 
 from penstock import config, errors, limits
 from penstock.cli import app
+from penstock.engine.filter_conditions import OPERATORS
 from penstock.engine.insights import Gauge, Histogram, Insights
 from penstock.store.postgres.migrate import migrate
-from penstock.wire import rest_types
+from penstock.wire import rest_stream_types, rest_types
 from penstock.wire.faults import FAULTS
 from tests.system.serving import Running, environment, serving
 from tests.test_architecture import LEAF, MAY_IMPORT
@@ -209,6 +210,7 @@ class Shell:
 
 
 VARYING = {"moved", "newest_msg_age_sec", "oldest_msg_age_sec"}
+VARYING |= {"batch_id", "depth", "events_per_second", "lag", "last_tick_id", "oldest_age", "pending"}
 """Depend on how fast the examples follow each other. Moments vary too, and are known by their form."""
 
 
@@ -281,11 +283,15 @@ def test_the_table_of_routes_is_the_servers(server: Running) -> None:
     assert routes() == served
 
 
-def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, tmp_path: Path) -> None:
-    shell = Shell(fresh_server, tmp_path)
+def run_examples(text: str, shell: Shell) -> set[tuple[str, str]]:
+    """Run the console blocks and compare what they print; the routes they call."""
     shown = set()
-    for command, documented in examples(page("docs/rest.md")):
-        printed, status = shell.run(command)
+    batch = "1"
+    for command, documented in examples(text):
+        # The number of a batch depends on how many ticks without events were passed before.
+        printed, status = shell.run(re.sub(r"/batches/\d+/", f"/batches/{batch}/", command))
+        if found := re.match(r'{"batch_id":(\d+)', printed):
+            batch = found[1]
         if not command.startswith("curl"):
             continue
         route = route_of(command)
@@ -297,8 +303,25 @@ def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, t
             assert alike(json.loads(documented), json.loads(printed)), (command, printed)
         else:
             assert documented == printed.strip(), command
+    return shown
 
-    assert shown == set(routes())
+
+def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, tmp_path: Path) -> None:
+    text = page("docs/rest.md").replace(section(page("docs/rest.md"), "## Streams"), "")
+
+    shown = run_examples(text, Shell(fresh_server, tmp_path))
+
+    assert shown == {route for route in routes() if not route[1].startswith("/v1/streams")}
+
+
+def test_the_examples_of_streams_answer_as_printed(fresh_database: str, tmp_path: Path) -> None:
+    with serving("--database-url", fresh_database) as server:
+        shell = Shell(server, tmp_path)
+        shell.run("export AUTH='Authorization: Bearer me'")
+
+        shown = run_examples(section(page("docs/rest.md"), "## Streams"), shell)
+
+    assert shown == {route for route in routes() if route[1].startswith("/v1/streams")}
 
 
 @pytest.mark.parametrize(
@@ -313,6 +336,14 @@ def test_every_field_of_a_request_is_documented(heading: str, shape: Any) -> Non
     documented = {plain(row[0]) for row in rows(section(page("docs/rest.md"), heading))}
 
     assert documented == set(shape.__struct_fields__)
+
+
+def test_every_field_of_a_stream_and_an_event_is_documented() -> None:
+    documented = {name for row in rows(section(page("docs/rest.md"), "## Streams")) for name in quoted(row[0])}
+
+    assert documented == set(rest_stream_types.NewStream.__struct_fields__) | set(
+        rest_stream_types.NewEvent.__struct_fields__
+    )
 
 
 def test_the_lines_of_the_readme_work_as_printed(server: Running, tmp_path: Path) -> None:
@@ -343,6 +374,41 @@ def test_the_example_of_sqs_runs(server: Running) -> None:
     )
 
     assert (done.stdout, done.returncode) == ("one espresso\n", 0), done.stderr
+
+
+# SNS
+
+
+def test_the_table_of_actions_of_sns_is_the_service_models() -> None:
+    documented = [name for row in rows(section(page("docs/sns.md"), "## Actions")) for name in quoted(row[1])]
+    operations = botocore.session.get_session().get_service_model("sns").operation_names
+
+    assert sorted(documented) == sorted(operations)
+
+
+def test_the_example_of_sns_runs(server: Running) -> None:
+    [script] = [content for language, content in blocks(page("docs/sns.md")) if language == "python"]
+    script = script.replace(DOCUMENTED_ADDRESS, server.url)
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment({}), capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.stdout, done.returncode) == ("one double espresso\n", 0), done.stderr
+
+
+def test_the_lines_about_the_outbox_work_as_printed(server: Running, tmp_path: Path) -> None:
+    shell = Shell(server, tmp_path)
+
+    statuses = [shell.run(command)[1] for command, _ in examples(page("docs/sns.md"))]
+
+    assert statuses == ["200", "204", "200"]
+
+
+def test_every_condition_of_a_filter_policy_is_documented() -> None:
+    documented = " ".join(row[0] for row in rows(section(page("docs/sns.md"), "## Filter policies")))
+
+    assert all(f'"{operator}"' in documented for operator in OPERATORS)
 
 
 # SQL
@@ -378,8 +444,9 @@ def migrated(fresh_database: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def test_the_examples_of_the_sql_api_answer_as_printed(migrated: psycopg.Connection[Any]) -> None:
-    found = blocks(page("docs/sql.md"))
+@pytest.mark.parametrize("name", ["docs/sql.md", "docs/streams.md"])
+def test_the_examples_of_the_sql_api_answer_as_printed(migrated: psycopg.Connection[Any], name: str) -> None:
+    found = blocks(page(name))
     migrated.execute("drop role if exists shop")
     try:
         for number, (language, script) in enumerate(found):
@@ -417,6 +484,27 @@ def test_the_roles_are_those_of_the_database(migrated: psycopg.Connection[Any]) 
     assert documented == granted
 
 
+def test_the_roles_of_streams_are_those_of_the_database(migrated: psycopg.Connection[Any]) -> None:
+    # What change triggers call is granted with them.
+    sources = [path.read_text() for path in (ROOT / "penstock/store/postgres/streams").glob("9[2-4]_*.sql")]
+    helpers = {name for text in sources for name in re.findall(r"function pgque\.(\w+)\(", text) if "triga" not in name}
+    granted: dict[str, set[str]] = {}
+    for role in ("pgque_reader", "pgque_writer"):
+        found = migrated.execute(
+            "select distinct proname from pg_proc where pronamespace = 'pgque'::regnamespace"
+            " and has_function_privilege(%s, oid, 'execute')",
+            [role],
+        )
+        granted[role] = {name for (name,) in found.fetchall()} - helpers
+    documented: dict[str, set[str]] = {}
+    below: set[str] = set()
+    for row in rows(section(page("docs/streams.md"), "## Roles")):
+        below = documented[plain(row[0])] = below | set(quoted(row[1]))
+    del documented["pgque_admin"]
+
+    assert documented == granted
+
+
 # Examples
 
 
@@ -449,6 +537,7 @@ def test_the_worker_handles_and_deletes(server: Running) -> None:
 def test_every_example_is_run() -> None:
     assert {path.name for path in (ROOT / "examples").iterdir() if path.is_file()} == {
         "transactional_send.sql",
+        "jobs_worker.py",
         "worker.py",
     }
 

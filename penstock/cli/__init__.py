@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from penstock.cli import queues, running, tenants, tokens
+from penstock.cli import audit, queues, running, sql, tenants, tokens
 from penstock.config import SettingsError, redact
 from penstock.errors import PenstockError
 
@@ -22,9 +22,11 @@ app.command()(running.serve)
 app.command()(running.migrate)
 app.command("config")(running.show_config)
 app.command()(running.version)
+app.command("audit")(audit.list_acts)
 app.add_typer(tokens.app, name="token")
 app.add_typer(tenants.app, name="tenant")
 app.add_typer(queues.app, name="queue")
+app.add_typer(sql.app, name="sql")
 
 
 def main() -> None:

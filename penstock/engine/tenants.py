@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from penstock import auth
 from penstock.clock import Clock
+from penstock.engine.audit import OPERATOR, Audit
 from penstock.engine.checks import check_text
 from penstock.errors import Invalid, TokenNotFound
 from penstock.model import Scope, Tenant, TenantId, Token
@@ -19,9 +20,10 @@ MOST_REGIONS = 100
 
 
 class Tenants:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, audit: Audit) -> None:
         self._store = store
         self._clock = clock
+        self._audit = audit
         self._regions: dict[tuple[TenantId, str], TenantId] = {}
 
     async def create(self, name: str) -> Tenant:
@@ -30,7 +32,9 @@ class Tenants:
         if "@" in name:
             raise Invalid("a tenant name has no @: that marks a tenant's regions", field="tenant")
         check_text("tenant", name)
-        return await self._store.create_tenant(name, self._clock.now())
+        made = await self._store.create_tenant(name, self._clock.now())
+        await self._audit.note(made.id, OPERATOR, "tenant created", name)
+        return made
 
     async def list(self) -> Sequence[Tenant]:
         return await self._store.list_tenants()
@@ -74,6 +78,7 @@ class Tenants:
         expires_at = now + lasts if lasts is not None else None
         kept = text if aws else None
         token = await self._store.add_token(tenant, name, prefix, sha256, scopes, queues, now, expires_at, kept)
+        await self._audit.note(tenant, OPERATOR, "token created", str(token.id), name=name, scopes=sorted(scopes))
         return token, text
 
     async def list_tokens(self, tenant: TenantId | None = None) -> Sequence[Token]:
@@ -86,7 +91,9 @@ class Tenants:
         await self._store.saw_token(token_id, self._clock.now())
 
     async def revoke_token(self, token_id: int) -> Token:
-        return await self._store.end_token(token_id, self._clock.now())
+        ended = await self._store.end_token(token_id, self._clock.now())
+        await self._audit.note(ended.tenant, OPERATOR, "token revoked", str(token_id), name=ended.name)
+        return ended
 
     async def rotate_token(self, token_id: int, overlap: timedelta = timedelta(0)) -> tuple[Token, str]:
         """A new token of the old one's kind, powers and lifetime; the old one ends after `overlap`."""
@@ -97,4 +104,8 @@ class Tenants:
         aws = old.aws_secret is not None
         replacement = await self.create_token(old.tenant, old.name, old.scopes, queues=old.queues, lasts=lasts, aws=aws)
         await self._store.end_token(token_id, self._clock.now() + overlap)
+        overlap_s = int(overlap.total_seconds())
+        await self._audit.note(
+            old.tenant, OPERATOR, "token rotated", str(token_id), by=replacement[0].id, overlap_s=overlap_s
+        )
         return replacement

@@ -10,7 +10,7 @@ from penstock.config import Settings, is_loopback
 from penstock.engine import Engine
 from penstock.server.neighbours import Neighbours
 from penstock.server.versions import version
-from penstock.wire import rest, sqs
+from penstock.wire import jobs, rest, sns, sqs
 from penstock.wire.aws import Gateway
 from penstock.wire.http import HttpLimits, Router
 from penstock.wire.protocol import PenstockProtocol, protocol_class
@@ -24,8 +24,16 @@ def doors(engine: Engine, settings: Settings, neighbours: Neighbours) -> tuple[w
     authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
     native = rest.Rest(engine, authenticator, version=version(), peers=neighbours.numbers)
     signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
-    amazon = Gateway([sqs.service(engine, base_url=settings.base_url, strict=settings.strict)], signed, tenants)
-    router = Router([*native.routes(), *amazon.routes()], rest.OWNS)
+    services = [
+        sqs.service(engine, base_url=settings.base_url, strict=settings.strict),
+        sns.service(engine, base_url=settings.base_url, auto_confirm=settings.auto_confirm),
+    ]
+    amazon = Gateway(services, signed, tenants)
+    work = jobs.JobsDoor(engine, authenticator)
+    router = Router(
+        [*native.routes(), *amazon.routes(), *sns.Certificates(engine.signer).routes(), *work.routes()],
+        [*rest.OWNS, *jobs.OWNS],
+    )
 
     pages = web.app(engine, authenticator, lambda: native.document)
     return pages, protocol_class(router, authenticator, engine.insights, _limits(settings))

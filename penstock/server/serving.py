@@ -17,9 +17,13 @@ from uvicorn.server import Server
 from penstock.config import Settings
 from penstock.engine import Engine
 from penstock.loops import run_every
+from penstock.loops.deliverer import SWEEP_S, Deliverer
 from penstock.loops.janitor import Janitor
+from penstock.loops.jobs import JobKeeper
 from penstock.loops.mover import Mover
+from penstock.loops.scheduler import Scheduler
 from penstock.loops.scrape import EVERY_S, Scrape
+from penstock.loops.ticker import MAINTAIN_S, StreamKeeper, Ticker
 from penstock.server import neighbours as near
 from penstock.server.doors import doors
 from penstock.server.neighbours import Neighbours
@@ -65,7 +69,7 @@ async def serve_one(
         neighbours.inherit(engine.insights)
         server = _make_server(settings, engine, neighbours)
         with _signals(stop, server, settings.drain_s + GRACE_S):
-            async with _duties(engine, database, neighbours, stop):
+            async with _duties(engine, settings, database, neighbours, stop):
                 await _serve(server, bound, engine, ready, stop)
     log.info("stopped")
 
@@ -141,15 +145,28 @@ def _end_at_last(patience_s: float) -> None:
 
 @asynccontextmanager
 async def _duties(
-    engine: Engine, database: Database, neighbours: Neighbours, stop: asyncio.Event
+    engine: Engine, settings: Settings, database: Database, neighbours: Neighbours, stop: asyncio.Event
 ) -> AsyncIterator[None]:
     janitor, mover, scrape = Janitor(engine), Mover(engine), Scrape(engine)
+    keeper = JobKeeper(engine)
 
     jobs = [
         run_every(janitor.pause, janitor.once, name="janitor", stop=stop),
         run_every(mover.pause, mover.once, name="mover", stop=stop),
+        run_every(keeper.pause, keeper.once, name="job keeper", stop=stop),
         run_every(EVERY_S, scrape.once, name="scrape", stop=stop),
     ]
+    if settings.schedule_enabled:
+        scheduler = Scheduler(engine, settings.schedule_poll_ms / 1000)
+        jobs.append(run_every(scheduler.pause, scheduler.once, name="scheduler", stop=stop))
+    deliverer = Deliverer(engine, settings.http_delivery_poll_ms / 1000, enabled=settings.http_delivery)
+    if settings.http_delivery:
+        jobs.append(run_every(deliverer.pause, deliverer.once, name="deliverer", stop=stop))
+        jobs.append(run_every(SWEEP_S, deliverer.sweep, name="old deliveries", stop=stop))
+    if engine.store.kind == "postgres":
+        ticker, stream_keeper = Ticker(engine), StreamKeeper(engine)
+        jobs.append(run_every(ticker.pause, ticker.once, name="ticker", stop=stop))
+        jobs.append(run_every(MAINTAIN_S, stream_keeper.once, name="stream keeper", stop=stop))
     if neighbours.exist:
 
         async def share() -> int:
@@ -164,6 +181,7 @@ async def _duties(
         yield
     finally:
         stop.set()
+        await deliverer.close()
         _, slow = await asyncio.wait(tasks, timeout=CLOSE_S)
         for task in slow:
             task.cancel()

@@ -7,11 +7,13 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from penstock.auth import Mode
 from penstock.config import Settings, redact
 from penstock.engine import Engine
+from penstock.engine.webhooks import WebhookSettings
 from penstock.errors import PenstockError, Unavailable, Unsupported
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
@@ -62,6 +64,26 @@ def make_engine(settings: Settings, dsn: str | None) -> Engine:
         batching=settings.batching,
         linger_s=settings.linger_ms / 1000,
         visibility_timeout_s=settings.default_visibility_timeout_s,
+        job_retention=timedelta(seconds=settings.job_retention_s),
+        rate_per_token=settings.rate_per_token,
+        rate_per_tenant=settings.rate_per_tenant,
+        schedule_preview_count=settings.schedule_preview_count,
+        schedule_list_max=settings.schedule_list_max,
+        schedule_batch_size=settings.schedule_batch_size,
+        base_url=settings.base_url or f"http://{settings.address}",
+        webhooks=_webhooks(settings),
+    )
+
+
+def _webhooks(settings: Settings) -> WebhookSettings:
+    return WebhookSettings(
+        timeout_s=settings.http_delivery_timeout_s,
+        parallel=settings.http_delivery_batch_size,
+        each=settings.http_delivery_per_endpoint,
+        delays_s=tuple(map(float, settings.http_delivery_delays.split(","))),
+        rest_s=settings.http_delivery_rest_s,
+        allow_private=settings.http_delivery_private,
+        retention_s=settings.http_delivery_retention_s,
     )
 
 

@@ -32,6 +32,11 @@ from penstock.model import (
     TenantId,
     Token,
 )
+from penstock.store.jobs import JobStore
+from penstock.store.outbox import OutboxStore
+from penstock.store.schedules import ScheduleStore
+from penstock.store.streams import StreamStore
+from penstock.store.topics import TopicStore
 
 WakeUp = Callable[[TenantId, str], None]
 """Called with tenant and queue when messages may have become available without this process's doing."""
@@ -42,6 +47,16 @@ class Store(Protocol):
 
     kind: str
     """`postgres` or `sqlite`, for logs and error texts."""
+    jobs: JobStore
+    """Jobs, and what goes with them: request rates and the audit."""
+    outbox: OutboxStore
+    """What would leave the machine for a phone or a mailbox."""
+    schedules: ScheduleStore
+    """Schedules, and the firing of those that are due."""
+    streams: StreamStore
+    """Streams, their consumers and their ticks; on PostgreSQL only."""
+    topics: TopicStore
+    """Topics, subscriptions and deliveries."""
 
     async def open(self) -> None:
         """Connect and bring the schema up to date."""

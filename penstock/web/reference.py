@@ -78,7 +78,8 @@ def _field(name: str, schema: Mapping[str, Any], required: bool, schemas: Mappin
     inner = schema["anyOf"][0] if "anyOf" in schema else schema
     text: str = inner.get("description", "")
     if "minimum" in inner:
-        text = f"{text} {inner['minimum']} to {inner['maximum']}.".strip()
+        above = f"to {inner['maximum']}" if "maximum" in inner else "or more"
+        text = f"{text} {inner['minimum']} {above}.".strip()
     if schema.get("default") not in (None, [], ""):
         text = f"{text} Default {str(schema['default']).lower()}.".strip()
     return Field(name, _kind(schema, schemas), required, text)

@@ -20,14 +20,16 @@ from msgspec import Struct
 
 from penstock.auth import Principal
 from penstock.engine.tenants import HOME_REGION, Tenants
-from penstock.model import TenantId
+from penstock.model import DEFAULT_TENANT, TenantId
 from penstock.wire import aws_json, aws_query, aws_xml
 from penstock.wire.aws_errors import AwsError, internal, invalid_action, unknown_operation
 from penstock.wire.http import Refusal, Request, Response, Route
-from penstock.wire.signature import AwsAuthenticator, SignatureFault
+from penstock.wire.signature import AwsAuthenticator, Caller, SignatureFault
 
 log = logging.getLogger("penstock.http")
 
+NOBODY = Principal(DEFAULT_TENANT, frozenset(), queues="", name="nobody")
+"""Who calls without any credentials, where an action lets them."""
 ACCOUNT = "000000000000"
 """Of every queue and topic. Any other is accepted in a path or an ARN, and means this one."""
 BODY_BYTES = 16_777_216
@@ -90,15 +92,19 @@ Perform = Callable[[Call, Any], Awaitable[Struct | None]]
 class Action:
     """A named action: the Struct it is given, and what performs it."""
 
-    __slots__ = ("decoder", "everywhere", "given", "name", "perform")
+    __slots__ = ("decoder", "everywhere", "given", "name", "perform", "unsigned")
 
-    def __init__(self, name: str, given: type[Struct], perform: Perform, *, everywhere: bool = True) -> None:
+    def __init__(
+        self, name: str, given: type[Struct], perform: Perform, *, everywhere: bool = True, unsigned: bool = False
+    ) -> None:
         self.name = name
         self.given = given
         self.perform = perform
         self.decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(given)
         self.everywhere = everywhere
         """Served at the address of a single queue too."""
+        self.unsigned = unsigned
+        """Served to `NOBODY` too: what it is given proves enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,10 @@ class Service:
     """The service's words for an error of the engine."""
     owns: Callable[[Request], bool] = field(default=lambda request: False)
     """Whether a path that names one of its things is its own."""
+    version: str = ""
+    """What Query requests call it; tells apart services that have an action of one name."""
+    also: tuple[str, ...] = ()
+    """Other words that come before the action in X-Amz-Target."""
 
 
 class Gateway:
@@ -123,8 +133,9 @@ class Gateway:
         self._authenticator = authenticator
         self._tenants = tenants
         self._targets = {
-            f"{service.target}.{action.name}".encode(): (service, action)
+            f"{target}.{action.name}".encode(): (service, action)
             for service in self._services
+            for target in (service.target, *service.also)
             for action in service.actions.values()
         }
 
@@ -159,7 +170,7 @@ class Gateway:
         call.namespace = self._services[0].namespace
         try:
             parameters = aws_query.parse(request.query, request.body if request.method == "POST" else b"")
-            service, action = self._find(parameters.get("Action"))
+            service, action = self._find(parameters, request)
             call.namespace = service.namespace
             if request.arguments:
                 if not action.everywhere:
@@ -169,14 +180,19 @@ class Gateway:
             return call.fault(error)
         return self._perform(call, service, action, parameters)
 
-    def _find(self, name: str | None) -> tuple[Service, Action]:
+    def _find(self, parameters: aws_query.Parameters, request: Request) -> tuple[Service, Action]:
+        name = parameters.get("Action")
         if not name:
             raise unknown_operation()
-        for service in self._services:
-            action = service.actions.get(name)
-            if action is not None:
-                return service, action
-        raise invalid_action(name)
+        found = [(service, service.actions[name]) for service in self._services if name in service.actions]
+        if not found:
+            raise invalid_action(name)
+        if len(found) > 1 and not request.arguments:
+            scope = request.found.get(b"authorization", b"")
+            for service, action in found:
+                if service.version == parameters.get("Version") or f"/{service.name}/aws4_request".encode() in scope:
+                    return service, action
+        return found[0]
 
     async def _perform(
         self, call: Call, service: Service, action: Action, parameters: aws_query.Parameters | None
@@ -184,7 +200,10 @@ class Gateway:
         request = call.request
         call.action = action.name
         try:
-            caller = self._authenticator.remembered(request, service.name)
+            if action.unsigned and not _is_signed(request):
+                caller: Caller | None = (NOBODY, HOME_REGION)
+            else:
+                caller = self._authenticator.remembered(request, service.name)
             if caller is None:
                 caller = await self._authenticator.principal(request, service.name)
             call.principal, call.region = caller
@@ -198,6 +217,11 @@ class Gateway:
             return call.answer(await action.perform(call, given))
         except Exception as error:
             return call.fault(_explained(error, service, call))
+
+
+def _is_signed(request: Request) -> bool:
+    """Whether there is anything to verify."""
+    return b"authorization" in request.found or b"X-Amz-Credential=" in request.query
 
 
 def _query_protocol(request: Request) -> Protocol:

@@ -17,8 +17,13 @@ from penstock.wire import metrics, openapi
 from penstock.wire.faults import json_fault
 from penstock.wire.http import TEXT, Request, Response, Route
 from penstock.wire.openapi import Operation
+from penstock.wire.rest_deliveries import DeliveryRoutes
+from penstock.wire.rest_events import EventRoutes
 from penstock.wire.rest_messages import MessageRoutes
+from penstock.wire.rest_outbox import OutboxRoutes
 from penstock.wire.rest_queues import QueueRoutes
+from penstock.wire.rest_schedules import ScheduleRoutes
+from penstock.wire.rest_streams import StreamRoutes
 from penstock.wire.rest_types import Status
 
 OWNS = ("v1", "livez", "readyz", "metrics")
@@ -49,6 +54,11 @@ class Rest:
         self.operations = [
             *QueueRoutes(engine).operations(),
             *MessageRoutes(engine).operations(),
+            *EventRoutes(engine).operations(),
+            *DeliveryRoutes(engine).operations(),
+            *OutboxRoutes(engine).operations(),
+            *ScheduleRoutes(engine).operations(),
+            *StreamRoutes(engine).operations(),
             *self._own_operations(),
         ]
 

@@ -26,7 +26,7 @@ _FORM = b"application/x-www-form-urlencoded"
 def service(engine: Engine, *, base_url: str | None = None, strict: bool = False) -> Service:
     """SQS in front of an engine. `strict` keeps to the pauses and quotas of AWS that local users rather miss."""
     actions = {action.name: action for action in _actions(engine, base_url, strict)}
-    return Service("sqs", "AmazonSQS", NAMESPACE, actions, explain, owns)
+    return Service("sqs", "AmazonSQS", NAMESPACE, actions, explain, owns, "2012-11-05")
 
 
 def owns(request: Request) -> bool:

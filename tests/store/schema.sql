@@ -7,11 +7,23 @@ CREATE FUNCTION penstock.add_counts(p_bin bigint, p_arrived bigint, p_departed b
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.allow_jobs(p_queue integer, p_wanted integer, p_now timestamp with time zone, OUT allowed integer, OUT next_at timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.alter_queue(queue text, settings jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.announce(p_queue_ids bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.announce_jobs(p_queues integer[], p_now timestamp with time zone, p_to_all boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.announce_limited(p_queues integer[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -23,8 +35,16 @@ CREATE FUNCTION penstock.archive(queue text, id bigint, lease bigint DEFAULT NUL
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.bin_total(p_bin bigint) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.cancel_job(p_tenant bigint, p_queue integer, p_number bigint, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.cancel_move_task(p_tenant bigint, p_task bigint) RETURNS void
@@ -37,6 +57,14 @@ CREATE FUNCTION penstock.change_visibility(queue text, id bigint, visibility_tim
 
 CREATE FUNCTION penstock.change_visibility_many(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_seconds integer[], p_now timestamp with time zone, OUT answers text[], OUT visible_at timestamp with time zone[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.check_attributes(p_attributes jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.check_backoff(p_backoff jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE SEQUENCE penstock.bin_ids
@@ -119,7 +147,75 @@ CREATE FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuff
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE TABLE penstock.deliveries (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    lane bigint NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    lease bigint DEFAULT 0 NOT NULL,
+    state smallint DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    last_status integer,
+    subscription_id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    confirms boolean NOT NULL,
+    subscription_key text NOT NULL,
+    message_id text NOT NULL,
+    topic text,
+    routing_key text,
+    endpoint text NOT NULL,
+    secret text,
+    delays double precision[],
+    dead_letter_queue text,
+    last_error text,
+    headers text NOT NULL,
+    body text NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
+
+CREATE FUNCTION penstock.claim_deliveries(p_limit integer, p_each integer, p_busy_lanes bigint[], p_busy_counts integer[], p_after bigint, p_lease interval, p_now timestamp with time zone) RETURNS SETOF penstock.deliveries
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.claim_fifo(p_bin bigint, p_ids bigint[], p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.messages
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.claim_job_keys(p_queues integer[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE TABLE penstock.jobs (
+    queue_id integer NOT NULL,
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    place bigint NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    leased_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    lease_token uuid,
+    priority integer NOT NULL,
+    max_retries integer NOT NULL,
+    retry_count integer DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    lease_lost_count integer DEFAULT 0 NOT NULL,
+    state smallint NOT NULL,
+    progress smallint,
+    worker text,
+    note text,
+    error text,
+    dead_reason text,
+    backoff json,
+    payload json NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0');
+
+CREATE FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.jobs
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -129,6 +225,46 @@ CREATE FUNCTION penstock.claim_next(p_bin bigint, p_limit integer, p_start bigin
 
 CREATE FUNCTION penstock.claim_these(p_bin bigint, p_ids bigint[], p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.messages
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.collect_staged(p_before timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.complete_missed(p_tenant bigint, p_queue integer, p_number bigint, p_token uuid, p_result text, p_now timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE TABLE penstock.subscriptions (
+    id bigint NOT NULL,
+    key uuid DEFAULT gen_random_uuid() NOT NULL,
+    tenant_id bigint NOT NULL,
+    topic_id bigint,
+    pattern text,
+    first_segment text,
+    protocol text NOT NULL,
+    endpoint text NOT NULL,
+    target text,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    confirmed boolean NOT NULL,
+    token_sha256 text,
+    owner text NOT NULL,
+    secret text,
+    version bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT subscriptions_check CHECK (((topic_id IS NULL) <> (pattern IS NULL)))
+);
+
+CREATE FUNCTION penstock.confirm_subscription_row(p_tenant bigint, p_token text) RETURNS SETOF penstock.subscriptions
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.count_jobs(p_tenant bigint, p_queue text) RETURNS TABLE(tenant_id bigint, queue text, pending bigint, processing bigint, completed bigint, cancelled bigint, dead bigint, oldest_pending_created_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.count_queues(p_tenant bigint, p_names text[], p_now timestamp with time zone) RETURNS TABLE(tenant_id bigint, queue text, visible bigint, in_flight bigint, delayed bigint, sent bigint, oldest_sent_at timestamp with time zone, newest_sent_at timestamp with time zone)
@@ -143,6 +279,14 @@ CREATE FUNCTION penstock.create_queue_row(p_tenant bigint, p_name text, p_settin
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.create_topic(topic text) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.create_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.current_tenant() RETURNS bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -151,11 +295,36 @@ CREATE FUNCTION penstock.delete(queue text, id bigint, lease bigint DEFAULT NULL
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.drop_job_days(p_before timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '500ms';
+
 CREATE FUNCTION penstock.drop_queue(queue text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.drop_queue_row(p_tenant bigint, p_name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.drop_topic(topic text) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb) RETURNS uuid
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -167,7 +336,27 @@ CREATE FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) RETURNS penst
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE TABLE penstock.topics (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    name text NOT NULL,
+    fifo boolean GENERATED ALWAYS AS ((name ~~ '%.fifo'::text)) STORED,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    tags jsonb DEFAULT '{}'::jsonb NOT NULL,
+    subscriptions_deleted bigint DEFAULT 0 NOT NULL,
+    version bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+CREATE FUNCTION penstock.find_topic(p_tenant bigint, p_topic text) RETURNS penstock.topics
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.finish_carefully(p_queue penstock.queues, p_id bigint, p_lease bigint, p_archive boolean, p_now timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.finish_deliveries(p_ids bigint[], p_leases bigint[], p_delivered boolean[], p_retry_at timestamp with time zone[], p_statuses integer[], p_errors text[], p_now timestamp with time zone) RETURNS boolean[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -175,14 +364,143 @@ CREATE FUNCTION penstock.finish_many(p_tenants bigint[], p_queues text[], p_ids 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE TABLE penstock.schedules (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    name text NOT NULL,
+    status text NOT NULL,
+    target_kind text NOT NULL,
+    target text NOT NULL,
+    shape text NOT NULL,
+    given text NOT NULL,
+    kind text NOT NULL,
+    expression text NOT NULL,
+    timezone text NOT NULL,
+    anchor timestamp with time zone NOT NULL,
+    body text NOT NULL,
+    is_json boolean NOT NULL,
+    headers text,
+    delay_s integer,
+    priority integer,
+    group_id text,
+    catchup boolean NOT NULL,
+    catchup_limit integer NOT NULL,
+    jitter_s integer NOT NULL,
+    failure_threshold integer NOT NULL,
+    next_fire_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    last_fire_at timestamp with time zone,
+    fires bigint DEFAULT 0 NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    last_error text,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
+
+CREATE FUNCTION penstock.fire_jobs(p_schedule penstock.schedules, p_marks text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.fire_queue(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.fire_schedules(p_ids bigint[], p_expected timestamp with time zone[], p_next timestamp with time zone[], p_due timestamp with time zone[], p_last timestamp with time zone[], p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamp with time zone) RETURNS TABLE(schedule_id bigint, ids text[], error text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '2s';
+
+CREATE FUNCTION penstock.fire_stream(p_schedule penstock.schedules, p_headers text[]) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.fire_target(p_schedule penstock.schedules, p_times text[], p_marks text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.fire_topic(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET "penstock.node" TO '';
+
 CREATE FUNCTION penstock.fold_counts() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.fold_job_counts() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.group_key(p_bin bigint, p_group text) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread double precision) RETURNS double precision
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.job_place(p_priority integer, p_number bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bigint) RETURNS smallint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) RETURNS uuid
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) RETURNS TABLE(request integer, next_due_at timestamp with time zone, place bigint, id bigint, lease_token uuid, due_at timestamp with time zone, payload json, priority integer, attempts integer, retry_count integer, max_retries integer, lease_lost_count integer, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, leased_at timestamp with time zone, worker text, error text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.limit_jobs(p_tenant bigint, p_queue text, p_concurrency integer, p_rate double precision, p_burst integer, p_actor text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE VIEW penstock.live_jobs AS
+ SELECT queue_id,
+    id,
+    tenant_id,
+    state,
+    priority,
+    payload,
+    NULL::json AS result,
+    error,
+    dead_reason,
+    retry_count,
+    max_retries,
+    attempts,
+    lease_lost_count,
+    progress,
+    note,
+    worker,
+    run_at,
+    created_at,
+    updated_at,
+    started_at,
+    leased_at,
+    finished_at,
+        CASE
+            WHEN (state = 1) THEN due_at
+            ELSE NULL::timestamp with time zone
+        END AS lease_expires_at
+   FROM penstock.jobs j;
+
+CREATE FUNCTION penstock.list_jobs(p_tenant bigint, p_queue text, p_states integer[], p_before bigint, p_limit integer, p_offset integer) RETURNS TABLE(queue text, job penstock.live_jobs)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.list_queues() RETURNS TABLE(queue text, fifo boolean, created_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.list_topics() RETURNS TABLE(topic text, fifo boolean, created_at timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -191,6 +509,18 @@ CREATE FUNCTION penstock.lock_group(p_bin bigint, p_group text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.lock_groups_of(p_tenants bigint[], p_queues text[], p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.lock_topic_group(p_topic bigint, p_group text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.make_job_day(p_moment timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.make_job_queues(p_tenants bigint[], p_names text[], p_now timestamp with time zone) RETURNS integer[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -210,8 +540,24 @@ CREATE FUNCTION penstock.next_due_at(p_bin bigint, p_now timestamp with time zon
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.next_job_at(p_queue integer, p_now timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_subject text, p_detail json, p_now timestamp with time zone) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_scope text, p_message_id text, p_now timestamp with time zone, OUT message_id text, OUT sequence bigint, OUT duplicate boolean) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.pattern_expression(p_pattern text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.peek(queue text, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, body text, headers jsonb, attributes jsonb, receives integer, sent_at timestamp with time zone)
     LANGUAGE sql SECURITY DEFINER
@@ -236,6 +582,54 @@ CREATE FUNCTION penstock.pop(queue text, max_messages integer DEFAULT 1) RETURNS
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.promote_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish(topic text, body text, subject text DEFAULT NULL::text, attributes jsonb DEFAULT NULL::jsonb, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_event(routing_key text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_event(routing_key text, body text, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer) RETURNS text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json boolean, p_headers jsonb, p_delay integer) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], p_topic_ids bigint[], p_topics text[], p_routing_keys text[], p_versions bigint[], p_groups text[], p_dedups text[], p_dedup_scopes text[], p_marks text[], p_outbox bigint[], p_bodies text[], p_send_of integer[], p_send_queues text[], p_send_bodies integer[], p_send_json boolean[], p_send_delays integer[], p_send_groups text[], p_send_dedups text[], p_send_attributes text[], p_send_headers text[], p_send_traces text[], p_send_sizes integer[], p_send_dead_letters text[], p_stream_of integer[], p_stream_names text[], p_stream_kinds text[], p_stream_bodies integer[], p_web_of integer[], p_web_subscriptions bigint[], p_web_keys text[], p_web_endpoints text[], p_web_lanes bigint[], p_web_bodies integer[], p_web_headers text[], p_web_secrets text[], p_web_delays text[], p_web_dead_letters text[], p_web_confirms boolean[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts text[], p_count bigint, p_target text, p_tenant text, p_name text, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_staged_events(p_attempts text[], p_name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_staged_jobs(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_staged_messages(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_to(p_tenant bigint, p_subscriptions bigint[], p_topic text, p_key text, p_message_id text, p_sequence bigint, p_body text, p_json boolean, p_subject text, p_attributes text, p_headers text, p_delay integer, p_group text, p_dedup text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.purge_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.purge_queue(queue text) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -248,6 +642,10 @@ CREATE FUNCTION penstock.raise_code(p_code text, p_queue text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.raise_version(p_tenant bigint) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAULT NULL::integer, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -256,7 +654,19 @@ CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_lim
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.release_due(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -264,7 +674,19 @@ CREATE FUNCTION penstock.remove_messages(p_bin bigint, p_ids bigint[]) RETURNS i
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.replay_delivery_row(p_tenant bigint, p_id bigint, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.requeue_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text, p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -284,8 +706,16 @@ CREATE FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.send_dead_letters(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_groups text[], p_dedups text[], p_attributes text[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.sequence_text(p_sequence bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.set_aside(p_queue penstock.queues, p_ids bigint[], p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) RETURNS integer
@@ -300,7 +730,27 @@ CREATE FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestam
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.staged_portions(p_attempts text[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) RETURNS SETOF record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_destination text, p_rate integer, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.stream_exists(p_stream text) RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.subscribe(topic text, queue text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.subscribe_events(pattern text, queue text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -316,6 +766,18 @@ CREATE FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_limit i
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.take_requests(p_name text, p_rate double precision, p_burst double precision, p_wanted integer, p_now timestamp with time zone, OUT taken integer, OUT wait_s double precision) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.tend_jobs(p_retention interval, p_limit integer, p_now timestamp with time zone, OUT done integer, OUT tenants bigint[], OUT queues text[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.tids_of(p_bin bigint, p_ids bigint[]) RETURNS SETOF tid
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -328,7 +790,23 @@ CREATE FUNCTION penstock.try_lock_group(p_bin bigint, p_group text) RETURNS bool
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.unsubscribe(name text, queue text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.unsubscribe_row(p_tenant bigint, p_key uuid) RETURNS SETOF penstock.subscriptions
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.update_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.update_subscription_row(p_tenant bigint, p_key uuid, p_attributes jsonb) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.update_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -355,6 +833,25 @@ CREATE TABLE penstock.archive (
     body text NOT NULL
 );
 
+CREATE TABLE penstock.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    tenant_id bigint,
+    actor text NOT NULL,
+    act text NOT NULL,
+    subject text NOT NULL,
+    detail json DEFAULT '{}'::json NOT NULL
+);
+
+ALTER TABLE penstock.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE penstock.bin_changes (
     bin_id bigint NOT NULL,
     arrived integer DEFAULT 0 NOT NULL,
@@ -375,6 +872,145 @@ CREATE TABLE penstock.dedup (
     group_id text NOT NULL,
     message_id bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE penstock.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.deliveries_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.finished_jobs (
+    queue_id integer NOT NULL,
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    priority integer NOT NULL,
+    max_retries integer NOT NULL,
+    retry_count integer NOT NULL,
+    attempts integer NOT NULL,
+    lease_lost_count integer NOT NULL,
+    state smallint NOT NULL,
+    progress smallint,
+    worker text,
+    note text,
+    error text,
+    backoff json,
+    payload json NOT NULL,
+    result json
+)
+PARTITION BY RANGE (finished_at);
+
+CREATE VIEW penstock.done_jobs AS
+ SELECT queue_id,
+    id,
+    tenant_id,
+    state,
+    priority,
+    payload,
+    result,
+    error,
+    NULL::text AS dead_reason,
+    retry_count,
+    max_retries,
+    attempts,
+    lease_lost_count,
+    progress,
+    note,
+    worker,
+    run_at,
+    created_at,
+    finished_at AS updated_at,
+    started_at,
+    NULL::timestamp with time zone AS leased_at,
+    finished_at,
+    NULL::timestamp with time zone AS lease_expires_at
+   FROM penstock.finished_jobs f;
+
+CREATE TABLE penstock.job_attempts (
+    queue_id integer NOT NULL,
+    job_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    worker text NOT NULL,
+    outcome text NOT NULL,
+    error text,
+    CONSTRAINT job_attempts_outcome_check CHECK ((outcome = ANY (ARRAY['completed'::text, 'failed'::text, 'lost'::text])))
+)
+PARTITION BY RANGE (ended_at);
+
+CREATE TABLE penstock.job_changes (
+    queue_id integer NOT NULL,
+    pending integer DEFAULT 0 NOT NULL,
+    processing integer DEFAULT 0 NOT NULL,
+    completed integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    dead integer DEFAULT 0 NOT NULL
+)
+WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0');
+
+CREATE TABLE penstock.job_counts (
+    queue_id integer NOT NULL,
+    pending bigint NOT NULL,
+    processing bigint NOT NULL,
+    completed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    dead bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE penstock.job_keys (
+    queue_id integer NOT NULL,
+    key text NOT NULL,
+    job_id bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+CREATE SEQUENCE penstock.job_numbers
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE penstock.job_queues (
+    id integer NOT NULL,
+    tenant_id bigint NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    concurrency integer,
+    rate double precision,
+    burst integer,
+    starts_left double precision,
+    filled_at timestamp with time zone
+);
+
+ALTER TABLE penstock.job_queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.job_queues_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.job_space (
+    salt text NOT NULL,
+    CONSTRAINT job_space_salt_check CHECK ((salt ~ '^[0-9a-f]{7}$'::text))
+);
+
+CREATE UNLOGGED TABLE penstock.job_waiting (
+    tenant_id bigint NOT NULL,
+    queue text NOT NULL,
+    node text NOT NULL,
+    until timestamp with time zone NOT NULL
 );
 
 CREATE SEQUENCE penstock.message_ids
@@ -414,6 +1050,63 @@ ALTER TABLE penstock.move_tasks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
     CACHE 1
 );
 
+CREATE TABLE penstock.outbox (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    channel text NOT NULL,
+    address text NOT NULL,
+    message_id text NOT NULL,
+    topic text,
+    subject text,
+    body text NOT NULL,
+    attributes text,
+    created_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE penstock.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE SEQUENCE penstock.publication_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE penstock.publish_outbox (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    topic text,
+    routing_key text,
+    subscription_ids bigint[] NOT NULL,
+    message_id text NOT NULL,
+    body text NOT NULL,
+    is_json boolean NOT NULL,
+    subject text,
+    attributes json,
+    headers json,
+    delay_s integer,
+    group_id text,
+    dedup_id text,
+    sequence bigint,
+    published_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE penstock.publish_outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.publish_outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE VIEW penstock.queue_list AS
  SELECT q.id,
     q.tenant_id,
@@ -444,6 +1137,79 @@ CREATE VIEW penstock.queue_list AS
 
 ALTER TABLE penstock.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME penstock.queues_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE UNLOGGED TABLE penstock.rate_buckets (
+    name text NOT NULL,
+    tokens double precision NOT NULL,
+    filled_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE penstock.records (
+    tenant_id bigint NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    handle text,
+    attributes jsonb NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE penstock.route_removals (
+    tenant_id bigint NOT NULL,
+    version bigint NOT NULL,
+    topic_id bigint,
+    subscription_id bigint,
+    removed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE penstock.schedules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.schedules_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.shared_secrets (
+    name text NOT NULL,
+    secret text NOT NULL
+);
+
+CREATE TABLE penstock.spark_ledger (
+    query text NOT NULL,
+    batch bigint NOT NULL,
+    written_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE penstock.spark_pieces (
+    read_id text NOT NULL,
+    piece integer NOT NULL,
+    noted_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE UNLOGGED TABLE penstock.spark_staging (
+    attempt text NOT NULL,
+    "position" bigint NOT NULL,
+    staged_at timestamp with time zone DEFAULT now() NOT NULL,
+    name text,
+    type text,
+    key text,
+    value text,
+    headers text,
+    deliver_at timestamp with time zone,
+    priority integer,
+    dedup_id text
+);
+
+ALTER TABLE penstock.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.subscriptions_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -490,6 +1256,30 @@ ALTER TABLE penstock.tokens ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE penstock.topic_dedup (
+    topic_id bigint NOT NULL,
+    dedup_id text NOT NULL,
+    scope text NOT NULL,
+    message_id text NOT NULL,
+    sequence bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE penstock.topic_versions (
+    tenant_id bigint NOT NULL,
+    version bigint NOT NULL,
+    forgotten bigint DEFAULT 0 NOT NULL
+);
+
+ALTER TABLE penstock.topics ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.topics_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE UNLOGGED TABLE penstock.waiting (
     queue_id bigint NOT NULL,
     node text NOT NULL,
@@ -499,11 +1289,41 @@ CREATE UNLOGGED TABLE penstock.waiting (
 ALTER TABLE ONLY penstock.abandoned_bins
     ADD CONSTRAINT abandoned_bins_pkey PRIMARY KEY (bin_id);
 
+ALTER TABLE ONLY penstock.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY penstock.bin_counts
     ADD CONSTRAINT bin_counts_pkey PRIMARY KEY (bin_id);
 
 ALTER TABLE ONLY penstock.dedup
     ADD CONSTRAINT dedup_pkey PRIMARY KEY (bin_id, dedup_id, group_id);
+
+ALTER TABLE ONLY penstock.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.finished_jobs
+    ADD CONSTRAINT finished_jobs_pkey PRIMARY KEY (queue_id, id, finished_at);
+
+ALTER TABLE ONLY penstock.job_attempts
+    ADD CONSTRAINT job_attempts_pkey PRIMARY KEY (queue_id, job_id, attempt, ended_at);
+
+ALTER TABLE ONLY penstock.job_counts
+    ADD CONSTRAINT job_counts_pkey PRIMARY KEY (queue_id);
+
+ALTER TABLE ONLY penstock.job_keys
+    ADD CONSTRAINT job_keys_pkey PRIMARY KEY (queue_id, key);
+
+ALTER TABLE ONLY penstock.job_queues
+    ADD CONSTRAINT job_queues_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.job_queues
+    ADD CONSTRAINT job_queues_tenant_id_name_key UNIQUE (tenant_id, name);
+
+ALTER TABLE ONLY penstock.job_waiting
+    ADD CONSTRAINT job_waiting_pkey PRIMARY KEY (tenant_id, queue, node);
+
+ALTER TABLE ONLY penstock.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (queue_id, id);
 
 ALTER TABLE ONLY penstock.messages
     ADD CONSTRAINT messages_pkey PRIMARY KEY (bin_id, id);
@@ -514,11 +1334,44 @@ ALTER TABLE ONLY penstock.migrations
 ALTER TABLE ONLY penstock.move_tasks
     ADD CONSTRAINT move_tasks_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY penstock.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.publish_outbox
+    ADD CONSTRAINT publish_outbox_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_tenant_id_name_key UNIQUE (tenant_id, name);
+
+ALTER TABLE ONLY penstock.rate_buckets
+    ADD CONSTRAINT rate_buckets_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY penstock.records
+    ADD CONSTRAINT records_pkey PRIMARY KEY (tenant_id, kind, name);
+
+ALTER TABLE ONLY penstock.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.schedules
+    ADD CONSTRAINT schedules_tenant_id_name_key UNIQUE (tenant_id, name);
+
+ALTER TABLE ONLY penstock.shared_secrets
+    ADD CONSTRAINT shared_secrets_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY penstock.spark_ledger
+    ADD CONSTRAINT spark_ledger_pkey PRIMARY KEY (query);
+
+ALTER TABLE ONLY penstock.spark_pieces
+    ADD CONSTRAINT spark_pieces_pkey PRIMARY KEY (read_id, piece);
+
+ALTER TABLE ONLY penstock.subscriptions
+    ADD CONSTRAINT subscriptions_key_key UNIQUE (key);
+
+ALTER TABLE ONLY penstock.subscriptions
+    ADD CONSTRAINT subscriptions_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY penstock.tenants
     ADD CONSTRAINT tenants_name_key UNIQUE (name);
@@ -529,14 +1382,54 @@ ALTER TABLE ONLY penstock.tenants
 ALTER TABLE ONLY penstock.tokens
     ADD CONSTRAINT tokens_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY penstock.topic_dedup
+    ADD CONSTRAINT topic_dedup_pkey PRIMARY KEY (topic_id, dedup_id, scope);
+
+ALTER TABLE ONLY penstock.topic_versions
+    ADD CONSTRAINT topic_versions_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY penstock.topics
+    ADD CONSTRAINT topics_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.topics
+    ADD CONSTRAINT topics_tenant_id_name_key UNIQUE (tenant_id, name);
+
 ALTER TABLE ONLY penstock.waiting
     ADD CONSTRAINT waiting_pkey PRIMARY KEY (queue_id, node);
 
 CREATE INDEX archive_time ON penstock.archive USING btree (tenant_id, queue, archived_at);
 
+CREATE INDEX audit_tenant ON penstock.audit USING btree (tenant_id, id);
+
 CREATE INDEX bin_changes_bin ON penstock.bin_changes USING btree (bin_id);
 
 CREATE INDEX dedup_expiry ON penstock.dedup USING btree (expires_at);
+
+CREATE INDEX deliveries_delivered ON penstock.deliveries USING btree (finished_at) WHERE (state = 2);
+
+CREATE INDEX deliveries_due ON penstock.deliveries USING btree (lane, due_at) WHERE (state < 2);
+
+CREATE INDEX deliveries_list ON penstock.deliveries USING btree (tenant_id, id);
+
+CREATE INDEX deliveries_states ON penstock.deliveries USING btree (tenant_id, state, id);
+
+CREATE INDEX deliveries_subscription ON penstock.deliveries USING btree (tenant_id, subscription_id, id);
+
+CREATE INDEX finished_jobs_cancelled ON ONLY penstock.finished_jobs USING btree (queue_id, id) WHERE (state = 5);
+
+CREATE INDEX job_changes_queue ON penstock.job_changes USING btree (queue_id);
+
+CREATE INDEX job_keys_expiry ON penstock.job_keys USING btree (expires_at);
+
+CREATE INDEX jobs_dead ON penstock.jobs USING btree (queue_id, id) WHERE (state = 3);
+
+CREATE INDEX jobs_dead_age ON penstock.jobs USING btree (finished_at) WHERE (state = 3);
+
+CREATE INDEX jobs_delayed ON penstock.jobs USING btree (queue_id, due_at) WHERE (state = 2);
+
+CREATE INDEX jobs_leased ON penstock.jobs USING btree (queue_id, due_at) WHERE (state = 1);
+
+CREATE INDEX jobs_ready ON penstock.jobs USING btree (queue_id, place) WHERE (state = 0);
 
 CREATE INDEX messages_blocked ON penstock.messages USING btree (bin_id, group_id, id) WHERE (state = 3);
 
@@ -554,9 +1447,49 @@ CREATE UNIQUE INDEX move_tasks_running ON penstock.move_tasks USING btree (sourc
 
 CREATE INDEX move_tasks_source ON penstock.move_tasks USING btree (source_id, id DESC);
 
+CREATE INDEX outbox_age ON penstock.outbox USING btree (created_at);
+
+CREATE INDEX outbox_list ON penstock.outbox USING btree (tenant_id, id);
+
 CREATE INDEX queues_dead_letters ON penstock.queues USING btree (dead_letter_queue_id);
 
+CREATE UNIQUE INDEX records_handle ON penstock.records USING btree (tenant_id, kind, handle) WHERE (handle IS NOT NULL);
+
+CREATE INDEX route_removals_version ON penstock.route_removals USING btree (tenant_id, version);
+
+CREATE INDEX schedules_due ON penstock.schedules USING btree (due_at, id) WHERE (status = 'active'::text);
+
+CREATE INDEX spark_staging_attempt ON penstock.spark_staging USING btree (attempt);
+
+CREATE INDEX subscriptions_list ON penstock.subscriptions USING btree (tenant_id, id);
+
+CREATE INDEX subscriptions_of_topic ON penstock.subscriptions USING btree (topic_id, id) WHERE (topic_id IS NOT NULL);
+
+CREATE UNIQUE INDEX subscriptions_pattern ON penstock.subscriptions USING btree (tenant_id, pattern, protocol, endpoint) WHERE (pattern IS NOT NULL);
+
+CREATE INDEX subscriptions_segment ON penstock.subscriptions USING btree (tenant_id, first_segment) WHERE (pattern IS NOT NULL);
+
+CREATE INDEX subscriptions_target ON penstock.subscriptions USING btree (tenant_id, target, id) WHERE (target IS NOT NULL);
+
+CREATE INDEX subscriptions_token ON penstock.subscriptions USING btree (token_sha256) WHERE (token_sha256 IS NOT NULL);
+
+CREATE UNIQUE INDEX subscriptions_topic ON penstock.subscriptions USING btree (topic_id, protocol, endpoint) WHERE (topic_id IS NOT NULL);
+
+CREATE INDEX subscriptions_version ON penstock.subscriptions USING btree (tenant_id, version);
+
 CREATE INDEX tokens_prefix ON penstock.tokens USING btree (prefix);
+
+CREATE INDEX topic_dedup_expiry ON penstock.topic_dedup USING btree (expires_at);
+
+CREATE INDEX topics_version ON penstock.topics USING btree (tenant_id, version);
+
+CREATE TRIGGER audit_is_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON penstock.audit FOR EACH STATEMENT EXECUTE FUNCTION penstock.refuse_change();
+
+ALTER TABLE ONLY penstock.audit
+    ADD CONSTRAINT audit_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.job_queues
+    ADD CONSTRAINT job_queues_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
 ALTER TABLE ONLY penstock.move_tasks
     ADD CONSTRAINT move_tasks_destination_id_fkey FOREIGN KEY (destination_id) REFERENCES penstock.queues(id) ON DELETE SET NULL;
@@ -564,14 +1497,35 @@ ALTER TABLE ONLY penstock.move_tasks
 ALTER TABLE ONLY penstock.move_tasks
     ADD CONSTRAINT move_tasks_source_id_fkey FOREIGN KEY (source_id) REFERENCES penstock.queues(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY penstock.outbox
+    ADD CONSTRAINT outbox_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_dead_letter_queue_id_fkey FOREIGN KEY (dead_letter_queue_id) REFERENCES penstock.queues(id) ON DELETE SET NULL;
 
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
+ALTER TABLE ONLY penstock.records
+    ADD CONSTRAINT records_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.schedules
+    ADD CONSTRAINT schedules_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.subscriptions
+    ADD CONSTRAINT subscriptions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.subscriptions
+    ADD CONSTRAINT subscriptions_topic_id_fkey FOREIGN KEY (topic_id) REFERENCES penstock.topics(id);
+
 ALTER TABLE ONLY penstock.tokens
     ADD CONSTRAINT tokens_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.topic_versions
+    ADD CONSTRAINT topic_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.topics
+    ADD CONSTRAINT topics_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
 GRANT USAGE ON SCHEMA penstock TO penstock_reader;
 GRANT USAGE ON SCHEMA penstock TO penstock_writer;
@@ -579,10 +1533,16 @@ GRANT USAGE ON SCHEMA penstock TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.add_counts(p_bin bigint, p_arrived bigint, p_departed bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.allow_jobs(p_queue integer, p_wanted integer, p_now timestamp with time zone, OUT allowed integer, OUT next_at timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.alter_queue(queue text, settings jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.alter_queue(queue text, settings jsonb) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.announce(p_queue_ids bigint[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.announce_jobs(p_queues integer[], p_now timestamp with time zone, p_to_all boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.announce_limited(p_queues integer[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.any_head(p_bin bigint) FROM PUBLIC;
 
@@ -590,7 +1550,11 @@ REVOKE ALL ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) FRO
 GRANT ALL ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.bin_total(p_bin bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.cancel_job(p_tenant bigint, p_queue integer, p_number bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.cancel_move_task(p_tenant bigint, p_task bigint) FROM PUBLIC;
 
@@ -599,6 +1563,10 @@ GRANT ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibili
 GRANT ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.change_visibility_many(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_seconds integer[], p_now timestamp with time zone, OUT answers text[], OUT visible_at timestamp with time zone[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.check_attributes(p_attributes jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.check_backoff(p_backoff jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_fit(p_queue penstock.queues) FROM PUBLIC;
 
@@ -612,11 +1580,27 @@ REVOKE ALL ON FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule
 
 REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.claim_deliveries(p_limit integer, p_each integer, p_busy_lanes bigint[], p_busy_counts integer[], p_after bigint, p_lease interval, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.claim_fifo(p_bin bigint, p_ids bigint[], p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.claim_job_keys(p_queues integer[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_next(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_these(p_bin bigint, p_ids bigint[], p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.collect_staged(p_before timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.complete_missed(p_tenant bigint, p_queue integer, p_number bigint, p_token uuid, p_result text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.confirm_subscription_row(p_tenant bigint, p_token text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.count_jobs(p_tenant bigint, p_queue text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.count_queues(p_tenant bigint, p_names text[], p_now timestamp with time zone) FROM PUBLIC;
 
@@ -625,37 +1609,102 @@ GRANT ALL ON FUNCTION penstock.create_queue(queue text, settings jsonb) TO penst
 
 REVOKE ALL ON FUNCTION penstock.create_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.create_topic(topic text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.create_topic(topic text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.create_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.current_tenant() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.drop_job_days(p_before timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.drop_queue(queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.drop_queue(queue text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.drop_queue_row(p_tenant bigint, p_name text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.drop_topic(topic text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.drop_topic(topic text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.find_topic(p_tenant bigint, p_topic text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.finish_carefully(p_queue penstock.queues, p_id bigint, p_lease bigint, p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.finish_deliveries(p_ids bigint[], p_leases bigint[], p_delivered boolean[], p_retry_at timestamp with time zone[], p_statuses integer[], p_errors text[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.finish_many(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.fire_jobs(p_schedule penstock.schedules, p_marks text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fire_queue(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fire_schedules(p_ids bigint[], p_expected timestamp with time zone[], p_next timestamp with time zone[], p_due timestamp with time zone[], p_last timestamp with time zone[], p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fire_stream(p_schedule penstock.schedules, p_headers text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fire_target(p_schedule penstock.schedules, p_times text[], p_marks text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fire_topic(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.fold_counts() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.fold_job_counts() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.group_key(p_bin bigint, p_group text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_place(p_priority integer, p_number bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.limit_jobs(p_tenant bigint, p_queue text, p_concurrency integer, p_rate double precision, p_burst integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.list_jobs(p_tenant bigint, p_queue text, p_states integer[], p_before bigint, p_limit integer, p_offset integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.list_queues() FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.list_queues() TO penstock_reader;
 GRANT ALL ON FUNCTION penstock.list_queues() TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.list_queues() TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.list_topics() FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.list_topics() TO penstock_reader;
+GRANT ALL ON FUNCTION penstock.list_topics() TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.list_topics() TO penstock_admin;
+
 REVOKE ALL ON FUNCTION penstock.lock_group(p_bin bigint, p_group text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.lock_groups_of(p_tenants bigint[], p_queues text[], p_ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.lock_topic_group(p_topic bigint, p_group text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.make_job_day(p_moment timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.make_job_queues(p_tenants bigint[], p_names text[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.metrics(queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.metrics(queue text) TO penstock_reader;
@@ -668,7 +1717,15 @@ REVOKE ALL ON FUNCTION penstock.move_messages(p_bin bigint, p_ids bigint[], p_ta
 
 REVOKE ALL ON FUNCTION penstock.next_due_at(p_bin bigint, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.next_job_at(p_queue integer, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_subject text, p_detail json, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_scope text, p_message_id text, p_now timestamp with time zone, OUT message_id text, OUT sequence bigint, OUT duplicate boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.pattern_expression(p_pattern text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.peek(queue text, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.peek(queue text, max_messages integer) TO penstock_reader;
@@ -687,6 +1744,36 @@ REVOKE ALL ON FUNCTION penstock.pop(queue text, max_messages integer) FROM PUBLI
 GRANT ALL ON FUNCTION penstock.pop(queue text, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.pop(queue text, max_messages integer) TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.promote_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish(topic text, body text, subject text, attributes jsonb, group_id text, dedup_id text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.publish(topic text, body text, subject text, attributes jsonb, group_id text, dedup_id text) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.publish(topic text, body text, subject text, attributes jsonb, group_id text, dedup_id text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.publish_event(routing_key text, message jsonb, headers jsonb, delay_s integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.publish_event(routing_key text, message jsonb, headers jsonb, delay_s integer) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.publish_event(routing_key text, message jsonb, headers jsonb, delay_s integer) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.publish_event(routing_key text, body text, headers jsonb, delay_s integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.publish_event(routing_key text, body text, headers jsonb, delay_s integer) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.publish_event(routing_key text, body text, headers jsonb, delay_s integer) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json boolean, p_headers jsonb, p_delay integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], p_topic_ids bigint[], p_topics text[], p_routing_keys text[], p_versions bigint[], p_groups text[], p_dedups text[], p_dedup_scopes text[], p_marks text[], p_outbox bigint[], p_bodies text[], p_send_of integer[], p_send_queues text[], p_send_bodies integer[], p_send_json boolean[], p_send_delays integer[], p_send_groups text[], p_send_dedups text[], p_send_attributes text[], p_send_headers text[], p_send_traces text[], p_send_sizes integer[], p_send_dead_letters text[], p_stream_of integer[], p_stream_names text[], p_stream_kinds text[], p_stream_bodies integer[], p_web_of integer[], p_web_subscriptions bigint[], p_web_keys text[], p_web_endpoints text[], p_web_lanes bigint[], p_web_bodies integer[], p_web_headers text[], p_web_secrets text[], p_web_delays text[], p_web_dead_letters text[], p_web_confirms boolean[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts text[], p_count bigint, p_target text, p_tenant text, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts text[], p_name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_to(p_tenant bigint, p_subscriptions bigint[], p_topic text, p_key text, p_message_id text, p_sequence bigint, p_body text, p_json boolean, p_subject text, p_attributes text, p_headers text, p_delay integer, p_group text, p_dedup text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.purge_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.purge_queue(queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.purge_queue(queue text) TO penstock_admin;
 
@@ -694,17 +1781,31 @@ REVOKE ALL ON FUNCTION penstock.purge_queue_row(p_tenant bigint, p_name text) FR
 
 REVOKE ALL ON FUNCTION penstock.raise_code(p_code text, p_queue text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.raise_version(p_tenant bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.refuse_change() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.release_due(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.remove_messages(p_bin bigint, p_ids bigint[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.replay_delivery_row(p_tenant bigint, p_id bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.requeue_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_writer;
@@ -720,7 +1821,11 @@ GRANT ALL ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jso
 
 REVOKE ALL ON FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.send_dead_letters(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_groups text[], p_dedups text[], p_attributes text[], p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.sequence_text(p_sequence bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.set_aside(p_queue penstock.queues, p_ids bigint[], p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -728,7 +1833,19 @@ REVOKE ALL ON FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit
 
 REVOKE ALL ON FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts text[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_destination text, p_rate integer, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.stream_exists(p_stream text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.subscribe(topic text, queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.subscribe(topic text, queue text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.subscribe_events(pattern text, queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.subscribe_events(pattern text, queue text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sweep(p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
@@ -736,10 +1853,25 @@ REVOKE ALL ON FUNCTION penstock.sweep_abandoned(p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.take_requests(p_name text, p_rate double precision, p_burst double precision, p_wanted integer, p_now timestamp with time zone, OUT taken integer, OUT wait_s double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.tend_jobs(p_retention interval, p_limit integer, p_now timestamp with time zone, OUT done integer, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.tids_of(p_bin bigint, p_ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.try_hold_group(p_bin bigint, p_group text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.try_lock_group(p_bin bigint, p_group text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.unsubscribe(name text, queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.unsubscribe(name text, queue text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.unsubscribe_row(p_tenant bigint, p_key uuid) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.update_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.update_subscription_row(p_tenant bigint, p_key uuid, p_attributes jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.update_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb) FROM PUBLIC;

@@ -15,9 +15,12 @@ from penstock.clock import Clock, FakeClock
 from penstock.engine import Engine
 from penstock.store import Store
 from penstock.store.sqlite.store import SqliteStore
+from penstock.wire import sns as sns_door
 from penstock.wire import sqs as sqs_door
 from penstock.wire.aws import Gateway
 from penstock.wire.http import HttpLimits, Route, Router
+from penstock.wire.jobs import OWNS as JOBS_OWN
+from penstock.wire.jobs import JobsDoor
 from penstock.wire.protocol import protocol_class
 from penstock.wire.rest import OWNS, Rest
 from penstock.wire.signature import AwsAuthenticator
@@ -57,15 +60,25 @@ async def running(
     clock: Clock | None = None,
     base_url: str | None = None,
     strict: bool = False,
+    auto_confirm: bool = False,
+    rate_per_token: int = 0,
+    rate_per_tenant: int = 0,
 ) -> AsyncIterator[Live]:
-    engine = Engine(store or SqliteStore(None), clock)
+    engine = Engine(store or SqliteStore(None), clock, rate_per_token=rate_per_token, rate_per_tenant=rate_per_tenant)
     await engine.open()
     tenants = engine.tenants
     authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
     rest = Rest(engine, authenticator, version="test")
     signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
-    amazon = Gateway([sqs_door.service(engine, base_url=base_url, strict=strict)], signed, tenants)
-    router = Router([*rest.routes(), *amazon.routes(), *(extra or [])], OWNS)
+    services = [
+        sqs_door.service(engine, base_url=base_url, strict=strict),
+        sns_door.service(engine, base_url=base_url, auto_confirm=auto_confirm),
+    ]
+    amazon = Gateway(services, signed, tenants)
+    certificates = sns_door.Certificates(engine.signer)
+    work = JobsDoor(engine, authenticator)
+    routes = [*rest.routes(), *amazon.routes(), *certificates.routes(), *work.routes(), *(extra or [])]
+    router = Router(routes, [*OWNS, *JOBS_OWN])
     config = uvicorn.Config(
         app or web.app(engine, authenticator, lambda: rest.document),
         host="127.0.0.1",

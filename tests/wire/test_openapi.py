@@ -73,11 +73,12 @@ async def test_every_route_is_documented(server: Live, document: dict[str, Any])
 
 async def test_every_documented_path_answers(client: httpx.AsyncClient, document: dict[str, Any]) -> None:
     for method, path, operation in operations(document):
-        real = path.format(name="none", id="1", task_id="1")
+        real = path.format(name="none", id="1", task_id="1", routing_key="a", pattern="a", consumer="c", batch_id="1")
         answer = await client.request(method, real, content=b"{}" if "requestBody" in operation else b"")
 
         known = {status for status in operation["responses"] if status != "default"}
-        assert answer.status_code in {*map(int, known), 400, 404}, (method, path, answer.text)
+        missing = 501 if path.startswith("/v1/streams") else 404  # this store has no streams
+        assert answer.status_code in {*map(int, known), 400, 404, missing}, (method, path, answer.text)
         if answer.status_code >= 400:
             assert set(answer.json()) <= {"error", "code", "field", "errors"}
             assert answer.json()["code"] != "NotFound"
@@ -86,7 +87,10 @@ async def test_every_documented_path_answers(client: httpx.AsyncClient, document
 async def test_what_is_open_needs_no_header_and_the_rest_does(server: Live, document: dict[str, Any]) -> None:
     async with httpx.AsyncClient(base_url=server.url, trust_env=False) as nobody:
         for method, path, operation in operations(document):
-            answer = await nobody.request(method, path.format(name="none", id="1", task_id="1"))
+            real = path.format(
+                name="none", id="1", task_id="1", routing_key="a", pattern="a", consumer="c", batch_id="1"
+            )
+            answer = await nobody.request(method, real)
             assert (answer.status_code == 403) == bool(operation["security"]), (method, path)
 
 

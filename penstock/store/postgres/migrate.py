@@ -93,10 +93,33 @@ async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
     functions = "\n".join(text for _, text in _sources("functions"))
     if missing or known.get("functions") != _digest(functions):
         missing.append(("functions", functions))
+    # Streams are another one, in a schema of their own: loading the whole of it is its upgrade.
+    streams = "\n".join(text for _, text in _sources("streams"))
+    if known.get("streams") != _digest(streams):
+        await _refuse_foreign_streams(connection)
+        missing.append(("streams", streams))
     return missing
 
 
 def _refuse_newer(known: dict[str, str], ours: set[str]) -> None:
-    newer = sorted(name for name in known if name != "functions" and name not in ours)
+    newer = sorted(name for name in known if name not in ("functions", "streams") and name not in ours)
     if newer:
         raise Unsupported(f"this database was migrated by a newer release of Penstock ({newer[-1]})")
+
+
+async def _refuse_foreign_streams(connection: asyncpg.Connection) -> None:
+    """A schema `pgque` that is not ours holds somebody's queues: it is left alone."""
+    foreign = await connection.fetchval(
+        """
+        select true
+        from pg_class as c
+        where c.relnamespace = to_regnamespace('pgque')
+          and to_regclass('pgque.subscriber') is null
+        limit 1
+        """
+    )
+    if foreign:
+        raise Unsupported(
+            "this database has a schema pgque that Penstock did not make; rename it "
+            "(alter schema pgque rename to ...), remove it, or give Penstock another database"
+        )

@@ -31,11 +31,21 @@ from penstock.model import (
     Token,
 )
 from penstock.store import WakeUp
+from penstock.store.jobs import JobStore
+from penstock.store.outbox import OutboxStore
 from penstock.store.postgres import rows
 from penstock.store.postgres.connections import Connections, translated
 from penstock.store.postgres.hints import Hint, Hints
+from penstock.store.postgres.jobs import PostgresJobs
 from penstock.store.postgres.listener import Listener
 from penstock.store.postgres.migrate import migrate_connection
+from penstock.store.postgres.outbox import PostgresOutbox
+from penstock.store.postgres.schedules import PostgresSchedules
+from penstock.store.postgres.stream_store import PostgresStreams
+from penstock.store.postgres.topics import PostgresTopics
+from penstock.store.schedules import ScheduleStore
+from penstock.store.streams import StreamStore
+from penstock.store.topics import TopicStore
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
@@ -49,8 +59,14 @@ class PostgresStore:
         self._dsn = dsn
         self._node = node or uuid4().hex[:12]
         self._connections = Connections(dsn, max_connections, self._node)
+        self.jobs: JobStore = PostgresJobs(self._connections, self._node)
+        self.outbox: OutboxStore = PostgresOutbox(self._connections)
         self._listener: Listener | None = None
         self._hints = Hints()
+        self.schedules: ScheduleStore = PostgresSchedules(self._connections)
+        self._streams = PostgresStreams(dsn, self._connections)
+        self.streams: StreamStore = self._streams
+        self.topics: TopicStore = PostgresTopics(self._connections)
 
     async def open(self) -> None:
         with translated():
@@ -65,6 +81,7 @@ class PostgresStore:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
+        await self._streams.close()
         await self._connections.close()
 
     async def ping(self) -> None:

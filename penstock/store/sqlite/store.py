@@ -29,10 +29,19 @@ from penstock.model import (
     Token,
 )
 from penstock.store import WakeUp
+from penstock.store.jobs import JobStore
+from penstock.store.outbox import OutboxStore
+from penstock.store.schedules import ScheduleStore
 from penstock.store.sqlite import messages, moves, queues, receive, tokens, upkeep
 from penstock.store.sqlite.connection import Database
+from penstock.store.sqlite.jobs import SqliteJobs
 from penstock.store.sqlite.moments import micros
+from penstock.store.sqlite.outbox import SqliteOutbox
+from penstock.store.sqlite.schedules import SqliteSchedules
 from penstock.store.sqlite.session import Session
+from penstock.store.sqlite.topics import SqliteTopics
+from penstock.store.streams import NoStreams, StreamStore
+from penstock.store.topics import TopicStore
 
 
 class SqliteStore:
@@ -41,6 +50,11 @@ class SqliteStore:
     def __init__(self, path: str | Path | None) -> None:
         """`path` is the database file, made when it does not exist; None keeps everything in memory."""
         self._database = Database(path)
+        self.streams: StreamStore = NoStreams()
+        self.topics: TopicStore = SqliteTopics(self._database)
+        self.jobs: JobStore = SqliteJobs(self._database)
+        self.outbox: OutboxStore = SqliteOutbox(self._database)
+        self.schedules: ScheduleStore = SqliteSchedules(self._database)
 
     async def open(self) -> None:
         await self._database.open()

@@ -14,15 +14,18 @@ from psycopg.types.json import Jsonb
 from tests.store.postgres_only.roles import User, role_in, user_of
 
 FUNCTIONS = {
-    "penstock_reader": {"list_queues", "metrics", "peek"},
+    "penstock_reader": {"list_queues", "list_topics", "metrics", "peek"},
     "penstock_writer": {
-        *("list_queues", "metrics", "peek"),
+        *("list_queues", "list_topics", "metrics", "peek"),
         *("send", "send_batch", "receive", "pop", "delete", "archive", "change_visibility"),
+        *("publish", "publish_event"),
     },
     "penstock_admin": {
-        *("list_queues", "metrics", "peek"),
+        *("list_queues", "list_topics", "metrics", "peek"),
         *("send", "send_batch", "receive", "pop", "delete", "archive", "change_visibility"),
+        *("publish", "publish_event"),
         *("create_queue", "alter_queue", "drop_queue", "purge_queue"),
+        *("create_topic", "drop_topic", "subscribe", "subscribe_events", "unsubscribe"),
     },
 }
 """Who may call what."""
@@ -42,6 +45,14 @@ CALLS = {
     "alter_queue": """select penstock.alter_queue('work', '{"delay_s": 1}')""",
     "drop_queue": "select penstock.drop_queue('none')",
     "purge_queue": "select penstock.purge_queue('work')",
+    "list_topics": "select penstock.list_topics()",
+    "create_topic": "select penstock.create_topic('new')",
+    "subscribe": "select penstock.subscribe('news', 'work')",
+    "subscribe_events": "select penstock.subscribe_events('a.#', 'work')",
+    "publish": "select penstock.publish('news', 'a')",
+    "publish_event": "select penstock.publish_event('a.b', 'a'::text)",
+    "unsubscribe": "select penstock.unsubscribe('news', 'work')",
+    "drop_topic": "select penstock.drop_topic('none')",
 }
 
 NO_PRIVILEGE = "42501"
@@ -52,6 +63,7 @@ def user(dsn: str) -> Iterator[User]:
     """A user in a tenant of his own, with a queue `work`."""
     with user_of(dsn) as user:
         user.one("select penstock.create_queue('work')")
+        user.one("select penstock.create_topic('news')")
         yield user
 
 

@@ -35,8 +35,14 @@ begin
     from pg_proc as p
     where p.pronamespace = 'penstock'::regnamespace
   loop
-    if v_name in ('list_queues', 'metrics', 'peek') then
+    if v_name in ('list_queues', 'list_topics', 'metrics', 'peek') then
       execute format('grant execute on function %s to penstock_reader, penstock_writer, penstock_admin', v_function);
+    elsif v_name = 'enqueue_job' then
+      execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);
+    elsif v_name in ('publish', 'publish_event') then
+      execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);
+    elsif v_name in ('create_topic', 'drop_topic', 'subscribe', 'subscribe_events', 'unsubscribe') then
+      execute format('grant execute on function %s to penstock_admin', v_function);
     elsif v_name in ('send', 'send_batch', 'receive', 'pop', 'delete', 'archive', 'change_visibility') then
       execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);
     elsif v_name in ('create_queue', 'alter_queue', 'drop_queue', 'purge_queue') then

@@ -1,0 +1,98 @@
+"""Jobs on their way to the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+
+import msgspec
+
+from penstock.errors import Invalid
+
+MOST = 1000
+HEAVIEST = 512 * 1024
+"""A request carries at most so many jobs, of so many bytes together; a job that is heavier goes alone."""
+
+
+class JobOptions(TypedDict, total=False):
+    """What may be said of a job beside its queue and payload; see `NewJob`."""
+
+    task: str | None
+    priority: int
+    max_retries: int | None
+    run_at: datetime | None
+    unique_key: str | None
+    unique_for: timedelta | None
+    backoff: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be enqueued. `task` names the function of the worker that is to run it, and travels in the payload.
+
+    With a `unique_key` a second job of the same queue and key, within `unique_for`, is not stored: the id of the first
+    is answered. Such a job can also be enqueued again, without harm, after an answer got lost.
+    """
+
+    queue: str
+    payload: Mapping[str, Any] | None = None
+    task: str | None = None
+    priority: int = 0
+    max_retries: int | None = None
+    run_at: datetime | None = None
+    unique_key: str | None = None
+    unique_for: timedelta | None = None
+    backoff: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedJob:
+    body: bytes
+    repeatable: bool
+
+
+def encode(job: NewJob) -> EncodedJob:
+    payload = dict(job.payload or {})
+    if job.task is not None:
+        payload["task"] = job.task
+    told: dict[str, Any] = {"queue_name": job.queue, "payload": payload}
+    if job.priority:
+        told["priority"] = job.priority
+    if job.max_retries is not None:
+        told["max_retries"] = job.max_retries
+    if job.run_at is not None:
+        told["run_at"] = _moment(job.run_at)
+    if job.unique_key is not None:
+        told["unique_key"] = job.unique_key
+    if job.unique_for is not None:
+        told["unique_seconds"] = int(job.unique_for.total_seconds())
+    if job.backoff is not None:
+        told["backoff"] = dict(job.backoff)
+    return EncodedJob(to_json(told), job.unique_key is not None)
+
+
+def chunks(jobs: Iterable[NewJob]) -> Iterator[list[EncodedJob]]:
+    """The jobs in order, as many together as one request may carry."""
+    chunk: list[EncodedJob] = []
+    weight = 0
+    for job in map(encode, jobs):
+        if chunk and (len(chunk) == MOST or weight + len(job.body) > HEAVIEST):
+            yield chunk
+            chunk, weight = [], 0
+        chunk.append(job)
+        weight += len(job.body)
+    if chunk:
+        yield chunk
+
+
+def to_json(value: Any) -> bytes:
+    """Moments, UUIDs, dataclasses and the like may stand in payloads and results; they travel as text and objects."""
+    return msgspec.json.encode(value)
+
+
+def _moment(moment: datetime) -> str:
+    if moment.tzinfo is None:
+        raise Invalid("run_at must say its time zone", field="run_at")
+    return moment.isoformat()

@@ -1,0 +1,90 @@
+"""Which function runs which job, and what its end means for the job."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from penstock.client import calls
+from penstock.client.exchange import Call
+from penstock.client.jobs import LeasedJob
+
+Function = Callable[..., Any]
+
+LONGEST_ERROR = 2000
+
+
+class Retry(Exception):
+    """Raised by a task: try the job again, `after` a while if given, else after the job's own backoff."""
+
+    def __init__(self, reason: str = "the task asked for a retry", *, after: timedelta | float | None = None) -> None:
+        self.after_s = after.total_seconds() if isinstance(after, timedelta) else after
+        super().__init__(reason)
+
+
+class Dead(Exception):
+    """Raised by a task: the job can never succeed, so no retry is worth it."""
+
+    def __init__(self, reason: str = "the task gave the job up") -> None:
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Functions that block run in threads, so that they hold nobody up."""
+
+    function: Function
+    blocks: bool
+
+
+class Tasks:
+    """Tasks by name. A job says in its payload, as `task`, which it is for; the only task there is needs no naming."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Task] = {}
+
+    def add(self, name: str, function: Function) -> None:
+        if name in self._by_name:
+            raise ValueError(f"there is a task {name!r} already")
+        self._by_name[name] = Task(function, not inspect.iscoroutinefunction(function))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+    @property
+    def any_blocks(self) -> bool:
+        return any(task.blocks for task in self._by_name.values())
+
+    def find(self, payload: Any) -> Task:
+        name = payload.get("task") if isinstance(payload, Mapping) else None
+        if isinstance(name, str) and name in self._by_name:
+            return self._by_name[name]
+        if name is None and len(self._by_name) == 1:
+            return next(iter(self._by_name.values()))
+        # Another worker may know it, an older or a newer one for example: let the retries find out.
+        raise Retry(f"this worker has no task {name!r}")
+
+
+def success(leased: LeasedJob, result: Any) -> Call[None]:
+    """The call that ends the job well; a result that is no JSON is a failure of the task."""
+    try:
+        return calls.ack(leased.job.id, leased.lease_token, result)
+    except (TypeError, ValueError) as error:
+        return failure(leased, TypeError(f"the result cannot be stored as JSON: {error}"))
+
+
+def failure(leased: LeasedJob, error: BaseException) -> Call[None]:
+    """The call that ends the attempt in failure, with the text that people will look for."""
+    after_s = error.after_s if isinstance(error, Retry) else None
+    retry = not isinstance(error, Dead)
+    return calls.nack(leased.job.id, leased.lease_token, _text(error), retry, after_s)
+
+
+def _text(error: BaseException) -> str:
+    said = str(error)
+    if not isinstance(error, Retry | Dead):
+        said = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return said[:LONGEST_ERROR]

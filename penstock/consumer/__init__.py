@@ -1,0 +1,27 @@
+"""Producing to and consuming from streams in Python, straight on PostgreSQL: no server takes part.
+
+`pip install 'penstock[consumer]'` brings the driver.
+"""
+
+try:
+    import psycopg as _psycopg  # noqa: F401
+except ImportError as error:
+    raise ImportError("penstock.connect and the consumers need psycopg: pip install 'penstock[consumer]'") from error
+
+from penstock.consumer.asynchronous import AsyncConsumer
+from penstock.consumer.messages import Message, RateLimit
+from penstock.consumer.producer import Producer, connect
+from penstock.consumer.several import MultiQueueConsumer
+from penstock.consumer.sync import Consumer
+from penstock.consumer.tracing import TraceContext
+
+__all__ = [
+    "AsyncConsumer",
+    "Consumer",
+    "Message",
+    "MultiQueueConsumer",
+    "Producer",
+    "RateLimit",
+    "TraceContext",
+    "connect",
+]

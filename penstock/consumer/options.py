@@ -1,0 +1,103 @@
+"""What the owner of a consumer may decide, said once for every kind of consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypedDict
+
+from penstock.consumer.handlers import Handlers, Unknown
+from penstock.consumer.messages import Delay, seconds
+from penstock.consumer.protocol import Plan, Source
+
+CONDITIONS_POLL_S = 1.0
+"""With conditions on a batch, time alone may fulfil them, and nobody notifies of that."""
+
+
+class Options(TypedDict, total=False):
+    """Each may be left out; the defaults are those of `Settled`."""
+
+    max_messages: int
+    """Messages that one fetch brings at most, and one acknowledgement covers."""
+    concurrency: int
+    """Handlers that run side by side."""
+    retry_after: Delay
+    """How long a message whose handler raised waits for its next attempt."""
+    max_retries: int
+    """Of messages with `ordered_by`; of any other the queue's own number counts."""
+    unknown: Unknown
+    """What becomes of a message that no function handles: `nack` or `ack`."""
+    poll_interval: Delay
+    """How often to look without having heard anything."""
+    check_interval: Delay
+    """How soon, while waiting, to ask again for events that no tick covers yet; 0 leaves ticks to the ticker."""
+    min_interval: Delay | None
+    """Batches span at least so much time."""
+    min_count: int | None
+    """Batches hold at least so many events."""
+    min_lag: Delay | None
+    """Only events at least so old."""
+    subconsumer: str | None
+    """The name of this worker among several that share one position, a batch each."""
+    dead_interval: Delay | None
+    """Take over the batch of another worker that has been silent for so long."""
+    subscribe: bool
+    """Register the consumer at the start, from the newest events on, when it is not yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Options with their defaults, checked."""
+
+    max_messages: int = 100
+    concurrency: int = 1
+    retry_after: Delay = 60.0
+    max_retries: int = 5
+    unknown: Unknown = "nack"
+    poll_interval: Delay = 30.0
+    check_interval: Delay = 0.015
+    min_interval: Delay | None = None
+    min_count: int | None = None
+    min_lag: Delay | None = None
+    subconsumer: str | None = None
+    dead_interval: Delay | None = None
+    subscribe: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_messages", 1), ("concurrency", 1), ("max_retries", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}")
+        if self.dead_interval is not None and self.subconsumer is None:
+            raise ValueError("dead_interval is for cooperative consumers: name the subconsumer too")
+        if self.conditional and self.subconsumer is not None:
+            raise ValueError("a cooperative consumer takes batches as they come: no min_interval, min_count or min_lag")
+
+    @property
+    def conditional(self) -> bool:
+        return (self.min_interval, self.min_count, self.min_lag) != (None, None, None)
+
+    def plan(self, sources: Sequence[Source], handlers: Handlers) -> Plan:
+        self._check(handlers)
+        poll_s = seconds(self.poll_interval) or 0.0
+        return Plan(
+            sources=sources,
+            handlers=handlers,
+            max_messages=self.max_messages,
+            retry_after_s=seconds(self.retry_after) or 0.0,
+            max_retries=self.max_retries,
+            poll_interval_s=min(poll_s, CONDITIONS_POLL_S) if self.conditional else poll_s,
+            check_interval_s=0.0 if self.conditional else seconds(self.check_interval) or 0.0,
+        )
+
+    def _check(self, handlers: Handlers) -> None:
+        if self.concurrency > 1 and any(handler.transactional for handler in handlers):
+            raise ValueError("transactional handlers share one connection: concurrency must be 1")
+        if self.subconsumer is not None and any(handler.ordered_by for handler in handlers):
+            raise ValueError("ordered_by holds within one consumer: a cooperative one has several")
+
+
+def interval(delay: Delay | None) -> timedelta | None:
+    """As PostgreSQL takes it."""
+    number = seconds(delay)
+    return None if number is None else timedelta(seconds=number)

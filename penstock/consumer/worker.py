@@ -1,0 +1,80 @@
+"""What the drivers for threads and for asyncio have in common: options, handlers, and what a call comes to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.consumer import tracing
+from penstock.consumer.handlers import EVERYTHING, Function, Handlers
+from penstock.consumer.messages import DONE, Fate, Message, RateLimit, Verdict
+from penstock.consumer.options import Options, Settled
+from penstock.consumer.protocol import Plan, Source
+
+log = logging.getLogger("penstock.consumer")
+
+REASON_LENGTH = 1_000
+"""Of the text of an exception, which may be as long as a payload."""
+
+
+class Worker:
+    def __init__(self, dsn: str, sources: Sequence[Source], options: Options) -> None:
+        self._dsn = dsn
+        self._sources = sources
+        self._options = Settled(**options)
+        self._handlers = Handlers(self._options.unknown)
+        self._heard = False
+        """Whether there was a notification since the middle last looked at the queues."""
+
+    def on(
+        self,
+        type: str = EVERYTHING,
+        *,
+        transactional: bool = False,
+        ordered_by: str | None = None,
+        rate_limit: RateLimit | None = None,
+    ) -> Callable[[Function], Function]:
+        """Have the decorated function handle messages of this type; `"*"` handles those that no other function does.
+
+        With `transactional` it is called with the connection too, inside the transaction that acknowledges: what it
+        writes there and the acknowledgement are committed together or not at all. With `ordered_by` messages that
+        agree in that column are handled one at a time and in order. `rate_limit` bounds how often it is called.
+        """
+        return self._handlers.on(type, transactional=transactional, ordered_by=ordered_by, rate_limit=rate_limit)
+
+    def _plan(self) -> Plan:
+        return self._options.plan(self._sources, self._handlers)
+
+    @property
+    def _name(self) -> str:
+        return f"penstock consumer {self._sources[0].consumer}"
+
+    def _hear(self, _: object) -> None:
+        self._heard = True
+
+    def _judge_unknown(self, message: Message) -> Verdict:
+        log.warning("no handler for a message of this type", extra=_about(message))
+        if self._handlers.unknown == "ack":
+            return DONE
+        return Verdict(Fate.RETRY, None, f"no handler for type {message.type}")
+
+
+@contextmanager
+def traced(message: Message) -> Iterator[None]:
+    """A handler runs in a child of the producer's trace. Its verdict counts from here on: it may be a second try."""
+    message.verdict = DONE
+    parent = message.trace
+    with tracing.use(parent.child() if parent is not None else None):
+        yield
+
+
+def failure(message: Message, error: Exception) -> Verdict:
+    """The verdict on a message whose handler raised: the log has the traceback, the queue the first words."""
+    log.warning("a handler failed", exc_info=error, extra=_about(message))
+    return Verdict(Fate.RETRY, None, f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_LENGTH])
+
+
+def _about(message: Message) -> dict[str, object]:
+    # Not the payload, which is the owner's business and may be a secret.
+    return {"queue": message.queue, "msg_id": message.msg_id, "msg_type": message.type}

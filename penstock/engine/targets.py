@@ -1,0 +1,64 @@
+"""What the fires of schedules need beside a queue: the subscribers of topics, and whom to wake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from penstock.engine.topics import Topics
+from penstock.engine.waiting import Waiters
+from penstock.model.schedules import Fired, Firing, Schedule, TargetKind, headers_of, mark, stamp
+from penstock.model.topics import Fanout, Publish
+from penstock.store import Store
+
+
+class Targets:
+    def __init__(self, store: Store, topics: Topics, waiters: Waiters) -> None:
+        self._store = store
+        self._topics = topics
+        self._waiters = waiters
+
+    async def prepare(self, firing: Firing) -> Firing:
+        fanouts = await self.fanouts(firing.schedule, firing.times, out_of_band=False)
+        return replace(firing, fanouts=fanouts) if fanouts else firing
+
+    async def fanouts(self, schedule: Schedule, times: Sequence[datetime], *, out_of_band: bool) -> tuple[Fanout, ...]:
+        """Who receives an event, where no SQL function can find out. It is stored in the transaction of the fire."""
+        if schedule.settings.target_kind is not TargetKind.TOPIC or self._store.kind != "sqlite":
+            return ()
+        # Read now, so that they hold every change from before the fire.
+        routes = await self._topics._routes.refresh(schedule.tenant)
+        known = routes.topic(schedule.settings.target)
+        made = []
+        for time in times:
+            publish = _publish(schedule, time, known is not None, out_of_band)
+            if known is not None and known.fifo:
+                publish.group_id = schedule.settings.group_id or schedule.name
+                publish.dedup_id = f"{schedule.name}@{stamp(time)}"
+            made.append((await self._topics._expander.expand(publish, routes, None)).fanout)
+        return tuple(made)
+
+    def wake(self, fired: Fired) -> None:
+        """Receivers in this process, as far as it is known here who received."""
+        settings = fired.schedule.settings
+        if settings.target_kind is TargetKind.JOB:
+            self._waiters.wake((fired.schedule.tenant, f"jobs/{settings.target}"), len(fired.times))
+        elif settings.target_kind is TargetKind.TOPIC:
+            for fanout in fired.fanouts:
+                for entry in fanout.queues:
+                    self._waiters.wake((fired.schedule.tenant, entry.send.queue))
+            self._topics.on_deliveries()
+
+
+def _publish(schedule: Schedule, time: datetime, to_topic: bool, out_of_band: bool) -> Publish:
+    settings = schedule.settings
+    return Publish(
+        tenant=schedule.tenant,
+        topic=settings.target if to_topic else None,
+        routing_key=None if to_topic else settings.target,
+        body=settings.body,
+        json=settings.json,
+        headers=headers_of(settings.headers, mark(schedule.name, time, out_of_band=out_of_band)),
+        delay_s=settings.delay_s,
+    )

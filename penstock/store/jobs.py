@@ -1,0 +1,107 @@
+"""The seam of jobs: what a store can do with them. The hot verbs take batches, and answer each entry in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from penstock.model.audit import Act
+from penstock.model.jobs import (
+    Attempt,
+    Completion,
+    Enqueued,
+    Failed,
+    Failure,
+    Heartbeat,
+    Job,
+    JobCounts,
+    JobHandle,
+    JobLimits,
+    JobOutcome,
+    JobStatus,
+    Lease,
+    Leased,
+    NewJob,
+)
+from penstock.model.tenants import TenantId
+
+
+class JobStore(Protocol):
+    """Queues of jobs exist by being named. Verbs about a single job raise `JobNotFound`."""
+
+    async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]: ...
+
+    async def lease_many(self, wishes: Sequence[Lease], now: datetime) -> list[Leased]:
+        """Claim ready jobs for each wish, in the order of the wishes; its jobs are for its workers in turn.
+
+        Jobs whose run_at has come become ready first, and those whose lease ran out.
+        """
+
+    async def complete_many(self, entries: Sequence[Completion], now: datetime) -> list[JobOutcome]: ...
+
+    async def fail_many(self, entries: Sequence[Failure], now: datetime) -> list[Failed]: ...
+
+    async def beat_many(self, entries: Sequence[Heartbeat], now: datetime) -> list[JobOutcome]:
+        """Leases that end `lease_s` from now."""
+
+    async def release_many(self, handles: Sequence[JobHandle], now: datetime) -> None:
+        """Undo leases that no worker came to hear of."""
+
+    async def cancel(self, tenant: TenantId, job_id: str, now: datetime) -> bool:
+        """True when the job was pending."""
+
+    async def get(self, tenant: TenantId, job_id: str) -> Job: ...
+
+    async def attempts(self, tenant: TenantId, job_id: str) -> list[Attempt]:
+        """Oldest first, the one under way last."""
+
+    async def list_jobs(
+        self,
+        tenant: TenantId,
+        *,
+        queue: str | None,
+        statuses: Sequence[JobStatus],
+        before: str | None,
+        limit: int,
+        offset: int,
+    ) -> list[Job]:
+        """Newest first, those older than `before`."""
+
+    async def counts(self, tenant: TenantId | None, queue: str | None = None) -> list[tuple[TenantId, JobCounts]]:
+        """By queue; (tenant None) of everyone's."""
+
+    async def limits(self, tenant: TenantId, queue: str) -> JobLimits: ...
+
+    async def set_limits(self, tenant: TenantId, queue: str, limits: JobLimits, actor: str, now: datetime) -> None: ...
+
+    async def requeue_dead(
+        self, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int:
+        """Dead jobs, the oldest or those named, as new ones; how many."""
+
+    async def purge_dead(
+        self, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int: ...
+
+    async def tend(self, retention: timedelta, limit: int, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
+        """Recover and promote what is due anywhere, forget what is old; the work done, and queues with ready jobs."""
+
+    async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
+        """Someone here waits on this queue: for the next half minute, enqueues elsewhere are worth a report.
+
+        Reports come through `Store.watch`, the queue named `jobs/` and its name.
+        """
+
+    async def take_requests(
+        self, name: str, rate: float, burst: float, wanted: int, now: datetime
+    ) -> tuple[int, float]:
+        """Of the bucket `name`: how many requests may pass, and if none, the seconds until one may."""
+
+    async def note_act(
+        self, tenant: TenantId | None, actor: str, act: str, subject: str, detail: str, now: datetime
+    ) -> None:
+        """Add to the audit."""
+
+    async def list_acts(self, tenant: TenantId | None, before: int | None, limit: int) -> list[Act]:
+        """Newest first."""

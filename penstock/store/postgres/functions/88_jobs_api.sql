@@ -1,0 +1,48 @@
+-- The SQL API of jobs: what a user calls, in his own transaction.
+
+-- The id of the job; of the one there already, when unique_key stands for one.
+create or replace function penstock.enqueue_job(
+  queue text,
+  payload jsonb,
+  priority integer default 0,
+  max_retries integer default 3,
+  run_at timestamptz default null,
+  unique_key text default null,
+  unique_s integer default 3600,
+  backoff jsonb default null
+)
+returns uuid
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_tenant bigint := penstock.current_tenant();
+  v_queue integer;
+  v_number bigint;
+begin
+  perform penstock.check_that('payload', payload is not null, 'not be null');
+  perform penstock.check_range('priority', priority, -32767, 32767);
+  perform penstock.check_range('max_retries', max_retries, 0, 1000);
+  perform penstock.check_range('unique_s', unique_s, 1, 2592000);
+  perform penstock.check_that('unique_key', length(unique_key) between 1 and 256, 'have 1 to 256 characters');
+  perform penstock.check_backoff(backoff);
+  v_queue := (penstock.make_job_queues(array[v_tenant], array[queue], v_now))[1];
+  select e.numbers[1]
+  into v_number
+  from penstock.enqueue_jobs(
+    array[v_tenant],
+    array[v_queue],
+    array[payload::text],
+    array[priority],
+    array[max_retries],
+    array[run_at],
+    array[backoff::text],
+    case when unique_key is not null then array[unique_key] end,
+    array[unique_s],
+    v_now
+  ) as e;
+  return penstock.job_uuid(v_queue, v_number);
+end;
+$$;

@@ -1,0 +1,201 @@
+-- Events: put into the queue's current table.
+--
+-- The transaction takes its id before it looks which table is current. A rotation counts on that: whoever saw the old
+-- table has an id below the one that step 2 writes down, so later batches need not look there. A transaction that
+-- reads by an old snapshot could see the old table and yet have a late id; it locks the queue's row instead, which
+-- fails when the row has changed since.
+
+create or replace function pgque.queue_for_insert(i_queue_name text)
+returns pgque.queue
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_id xid8 := pg_current_xact_id();
+  v_queue pgque.queue;
+begin
+  if current_setting('transaction_isolation') = 'read committed' then
+    select * into v_queue from pgque.queue as q where q.queue_name = i_queue_name;
+  else
+    select * into v_queue from pgque.queue as q where q.queue_name = i_queue_name for share;
+  end if;
+  if v_queue.queue_id is null then
+    raise exception 'queue not found: %', i_queue_name using errcode = 'PS029';
+  end if;
+  if v_queue.queue_restricted then
+    perform pgque.check_access(v_queue.queue_id, 'produce');
+  end if;
+  if v_queue.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
+    raise exception 'Insert into queue disallowed' using errcode = 'PS030';
+  end if;
+  if pg_sequence_last_value((v_queue.queue_data_pfx || '_wait_seq')::regclass) > extract(epoch from now()) then
+    perform pg_notify('pgque_wake_' || v_queue.queue_name, '');
+  end if;
+  return v_queue;
+end;
+$$;
+
+-- Asks that senders announce on pgque_wake_<queue> what they send, from now on for so long: a consumer that waits can
+-- have a tick made at once. It is noted in a sequence, which is cheap to look at and has no old versions.
+create or replace function pgque.expect_events(i_queue text, i_for interval default '30 seconds')
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue integer := pgque.check_consume(i_queue);
+  v_sequence regclass := 'pgque.event_' || v_queue || '_wait_seq';
+  v_until bigint := ceil(extract(epoch from clock_timestamp() + least(i_for, '1 hour')));
+begin
+  if coalesce(pg_sequence_last_value(v_sequence), 0) < v_until then
+    perform setval(v_sequence, v_until);
+  end if;
+end;
+$$;
+
+create or replace function pgque.insert_event(
+  queue_name text,
+  ev_type text,
+  ev_data text,
+  ev_extra1 text,
+  ev_extra2 text,
+  ev_extra3 text,
+  ev_extra4 text
+)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(queue_name);
+  v_id bigint := nextval(v_queue.queue_event_seq::regclass);
+begin
+  execute 'insert into ' || v_queue.queue_data_pfx || '_' || v_queue.queue_cur_table
+    || ' (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
+    || ' values ($1, now(), $2, $3, $4, $5, $6, $7)'
+  using v_id, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4;
+  return v_id;
+end;
+$$;
+
+create or replace function pgque.insert_event(queue_name text, ev_type text, ev_data text)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(queue_name);
+  v_id bigint := nextval(v_queue.queue_event_seq::regclass);
+begin
+  -- The same again rather than a call: on the path of every event, a call more is felt.
+  execute 'insert into ' || v_queue.queue_data_pfx || '_' || v_queue.queue_cur_table
+    || ' (ev_id, ev_time, ev_type, ev_data) values ($1, now(), $2, $3)'
+  using v_id, ev_type, ev_data;
+  return v_id;
+end;
+$$;
+
+create or replace function pgque.insert_event_raw(
+  queue_name text,
+  ev_id bigint,
+  ev_time timestamptz,
+  ev_owner integer,
+  ev_retry integer,
+  ev_type text,
+  ev_data text,
+  ev_extra1 text,
+  ev_extra2 text,
+  ev_extra3 text,
+  ev_extra4 text
+)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(queue_name);
+  v_id bigint := coalesce(ev_id, nextval(v_queue.queue_event_seq::regclass));
+begin
+  execute 'insert into ' || pgque.event_table(v_queue.queue_id, v_queue.queue_cur_table)
+    || ' (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
+    || ' values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)'
+  using v_id, coalesce(ev_time, now()), ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3,
+    ev_extra4;
+  return v_id;
+end;
+$$;
+
+-- Many at once, with one insert. The ids are in the order of the data. Extras, when given, are as long as the data.
+create or replace function pgque.insert_events(
+  i_queue_name text,
+  i_types text[],
+  i_data text[],
+  i_extra1 text[] default null,
+  i_extra2 text[] default null,
+  i_extra3 text[] default null,
+  i_extra4 text[] default null
+)
+returns bigint[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(i_queue_name);
+  v_count integer := coalesce(cardinality(i_data), 0);
+  v_sequence regclass := v_queue.queue_event_seq;
+  v_ids bigint[];
+begin
+  if coalesce(cardinality(i_types), 0) not in (1, v_count)
+    or coalesce(cardinality(i_extra1), v_count) <> v_count
+    or coalesce(cardinality(i_extra2), v_count) <> v_count
+    or coalesce(cardinality(i_extra3), v_count) <> v_count
+    or coalesce(cardinality(i_extra4), v_count) <> v_count
+  then
+    raise exception 'types, data and extras differ in length' using errcode = 'PS010';
+  end if;
+  v_ids := array(select nextval(v_sequence) from generate_series(1, v_count));
+  if cardinality(i_types) = 1 and num_nulls(i_extra1, i_extra2, i_extra3, i_extra4) = 4 then
+    execute 'insert into ' || pgque.event_table(v_queue.queue_id, v_queue.queue_cur_table)
+      || ' (ev_id, ev_time, ev_type, ev_data) select u.id, now(), $1, u.data from unnest($2, $3) as u (id, data)'
+    using i_types[1], v_ids, i_data;
+  else
+    execute 'insert into ' || pgque.event_table(v_queue.queue_id, v_queue.queue_cur_table)
+      || ' (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
+      || ' select u.id, now(), coalesce(u.type, $8), u.data, u.extra1, u.extra2, u.extra3, u.extra4'
+      || ' from unnest($1, $2, $3, $4, $5, $6, $7) as u (id, type, data, extra1, extra2, extra3, extra4)'
+    using v_ids, i_types, i_data, i_extra1, i_extra2, i_extra3, i_extra4, i_types[1];
+  end if;
+  return v_ids;
+end;
+$$;
+
+create or replace function pgque.insert_events(i_queue_name text, i_type text, i_data text[])
+returns bigint[]
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_events(i_queue_name, array[i_type], i_data)
+$$;
+
+create or replace function pgque.current_event_table(x_queue_name text)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(x_queue_name);
+begin
+  -- Valid until the end of the transaction, which is what COPY needs. To write there takes a right to the table.
+  return v_queue.queue_data_pfx || '_' || v_queue.queue_cur_table;
+end;
+$$;

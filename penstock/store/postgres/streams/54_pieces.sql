@@ -1,0 +1,208 @@
+-- Handing a batch out in pieces: what was handed out and what was acknowledged are ids inside the batch, kept with the
+-- subscription. So a batch of any size is received in portions, and what was not handed out is never finished.
+
+-- The next events of the batch after those acknowledged, about so many; the same again until they are acknowledged.
+create or replace function pgque.batch_hand_out(
+  in i_batch_id bigint,
+  in i_max integer,
+  out ev_id bigint,
+  out ev_time timestamptz,
+  out ev_txid xid8,
+  out ev_retry integer,
+  out ev_type text,
+  out ev_data text,
+  out ev_extra1 text,
+  out ev_extra2 text,
+  out ev_extra3 text,
+  out ev_extra4 text
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set work_mem = '64MB'
+as $$
+declare
+  v_now pgque.progress_0 := pgque.lock_batch(i_batch_id);
+  v_batch pgque.batch;
+  v_through bigint;
+begin
+  v_batch := pgque.open_batch(i_batch_id);
+  if i_max is null or i_max < 1 then
+    raise exception 'at least one event is handed out' using errcode = 'PS010';
+  end if;
+  v_through := pgque.cut(v_batch, i_max);
+  if v_through is not null and v_batch.sub_end is null then
+    v_batch.sub_end := pgque.last_event(v_batch);
+  end if;
+  if v_through >= v_batch.sub_end then
+    v_through := null;
+  end if;
+  if v_through is distinct from v_now.sub_seen or v_batch.sub_end is distinct from v_now.sub_end then
+    v_now.sub_step := v_now.sub_step + 1;
+    v_now.sub_active := now();
+    v_now.sub_seen := v_through;
+    v_now.sub_end := v_batch.sub_end;
+    perform pgque.write_progress(v_now);
+  end if;
+  if v_batch.sub_end is null then
+    return query select * from pgque.get_batch_events(i_batch_id);
+  else
+    return query
+    select *
+    from pgque.batch_events_between(v_batch, coalesce(v_batch.sub_done, 0), coalesce(v_through, v_batch.sub_end));
+  end if;
+end;
+$$;
+
+-- The id a piece of so many events ends with, or null when that is all of them. Ids may be shared by an event and its
+-- retry: both are on the same side. No table is read further than a piece may go.
+create or replace function pgque.cut(i_batch pgque.batch, i_max integer)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_older xid8[] := pgque.older_transactions(i_batch);
+  v_id bigint;
+begin
+  if i_max = 2147483647 then
+    return null;
+  elsif i_batch.sub_end is null then
+    execute 'select b.id from (' || pgque.batch_sql_by_transaction(i_batch, 'e.ev_id + 0 as id', v_older <> '{}')
+      || ') as b order by b.id offset $10 - 1 limit 1'
+    into v_id
+    using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, i_batch.sub_done, null::bigint,
+      i_batch.oldest, i_batch.sub_part, i_batch.sub_parts, i_max;
+  else
+    execute 'select b.ev_id from (' || pgque.batch_sql_by_id(i_batch, 'e.ev_id', ' order by e.ev_id limit $10')
+      || ') as b order by b.ev_id offset $10 - 1 limit 1'
+    into v_id
+    using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, coalesce(i_batch.sub_done, 0),
+      i_batch.sub_end, i_batch.oldest, i_batch.sub_part, i_batch.sub_parts, i_max;
+  end if;
+  return v_id;
+end;
+$$;
+
+create or replace function pgque.last_event(i_batch pgque.batch)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_older xid8[] := pgque.older_transactions(i_batch);
+  v_id bigint;
+begin
+  execute 'select max(b.id) from (' || pgque.batch_sql_by_transaction(i_batch, 'e.ev_id + 0 as id', v_older <> '{}')
+    || ') as b'
+  into v_id
+  using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, i_batch.sub_done, null::bigint,
+    i_batch.oldest, i_batch.sub_part, i_batch.sub_parts;
+  return v_id;
+end;
+$$;
+
+create or replace function pgque.batch_events_between(
+  in i_batch pgque.batch,
+  in i_after bigint,
+  in i_through bigint,
+  out ev_id bigint,
+  out ev_time timestamptz,
+  out ev_txid xid8,
+  out ev_retry integer,
+  out ev_type text,
+  out ev_data text,
+  out ev_extra1 text,
+  out ev_extra2 text,
+  out ev_extra3 text,
+  out ev_extra4 text
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  return query execute pgque.batch_sql_by_id(i_batch, pgque.event_columns(), '') || ' order by 1'
+  using i_batch.last_snapshot, i_batch.cur_snapshot, null::xid8[], i_batch.sub_id, i_after, i_through, i_batch.oldest,
+    i_batch.sub_part, i_batch.sub_parts;
+end;
+$$;
+
+-- Finishes what was handed out. When that was not all, the rest stays, as a batch with a new id: the old id is used up,
+-- so whoever acknowledges twice does not acknowledge what came next. With i_through, only up to that event, and 0 when
+-- so much was acknowledged already.
+create or replace function pgque.batch_acknowledge(i_batch_id bigint, i_through bigint default null)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now pgque.progress_0 := pgque.lock_batch(i_batch_id);
+  v_through bigint := least(i_through, v_now.sub_seen);
+begin
+  if v_now.sub_member is null then
+    raise exception 'batch not found: %', i_batch_id using errcode = 'PS034';
+  end if;
+  if v_through <= v_now.sub_done then
+    return 0;
+  end if;
+  if v_through is not null and v_now.sub_end is null then
+    v_now.sub_end := pgque.last_event(pgque.open_batch(i_batch_id));
+  end if;
+  if v_through is null or v_through >= coalesce(v_now.sub_end, v_through) then
+    perform pgque.finish(v_now);
+    return 1;
+  end if;
+  v_now.sub_step := v_now.sub_step + 1;
+  v_now.sub_active := now();
+  v_now.sub_batch := nextval('pgque.batch_id_seq');
+  v_now.sub_done := v_through;
+  v_now.sub_seen := v_through;
+  perform pgque.write_progress(v_now);
+  return 1;
+end;
+$$;
+
+-- One event of the batch, when it is one: not acknowledged yet, and handed out unless the batch is still whole.
+create or replace function pgque.batch_event(
+  in i_batch_id bigint,
+  in i_event_id bigint,
+  out ev_id bigint,
+  out ev_time timestamptz,
+  out ev_txid xid8,
+  out ev_retry integer,
+  out ev_type text,
+  out ev_data text,
+  out ev_extra1 text,
+  out ev_extra2 text,
+  out ev_extra3 text,
+  out ev_extra4 text
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_batch pgque.batch := pgque.open_batch(i_batch_id);
+begin
+  if i_event_id > coalesce(v_batch.sub_done, i_event_id - 1)
+    and i_event_id <= coalesce(v_batch.sub_seen, i_event_id)
+  then
+    return query select * from pgque.batch_events_between(v_batch, i_event_id - 1, i_event_id);
+  end if;
+end;
+$$;

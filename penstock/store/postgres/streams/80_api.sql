@@ -1,0 +1,133 @@
+-- The everyday API: send, receive, ack, nack. Each function is a few words around the primitives of the core.
+--
+-- The text overloads store the payload as it came; an untyped literal means text. The jsonb overloads are for those
+-- who want the database to refuse what is not JSON.
+
+do $$
+begin
+  create type pgque.message as (
+    msg_id bigint,
+    batch_id bigint,
+    type text,
+    payload text,
+    retry_count integer,
+    created_at timestamptz,
+    extra1 text,
+    extra2 text,
+    extra3 text,
+    extra4 text
+  );
+exception
+  when duplicate_object then null;
+end;
+$$;
+
+create or replace function pgque.send(i_queue text, i_payload text)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_event(i_queue, 'default', i_payload);
+$$;
+
+create or replace function pgque.send(i_queue text, i_payload jsonb)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_event(i_queue, 'default', i_payload::text);
+$$;
+
+create or replace function pgque.send(i_queue text, i_type text, i_payload text)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_event(i_queue, i_type, i_payload);
+$$;
+
+create or replace function pgque.send(i_queue text, i_type text, i_payload jsonb)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_event(i_queue, i_type, i_payload::text);
+$$;
+
+-- With extras: the trace context goes into the first by habit, the partition key into the fourth.
+create or replace function pgque.send(
+  i_queue text,
+  i_type text,
+  i_payload text,
+  i_extra1 text,
+  i_extra2 text default null,
+  i_extra3 text default null,
+  i_extra4 text default null
+)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_event(i_queue, i_type, i_payload, i_extra1, i_extra2, i_extra3, i_extra4);
+$$;
+
+create or replace function pgque.send(
+  i_queue text,
+  i_type text,
+  i_payload jsonb,
+  i_extra1 text,
+  i_extra2 text default null,
+  i_extra3 text default null,
+  i_extra4 text default null
+)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_event(i_queue, i_type, i_payload::text, i_extra1, i_extra2, i_extra3, i_extra4);
+$$;
+
+-- All of them or none, in one insert; the ids in the order of the payloads.
+create or replace function pgque.send_batch(i_queue text, i_type text, i_payloads text[])
+returns bigint[]
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_events(i_queue, i_type, i_payloads);
+$$;
+
+create or replace function pgque.send_batch(i_queue text, i_type text, i_payloads jsonb[])
+returns bigint[]
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.insert_events(i_queue, i_type, i_payloads::text[]);
+$$;
+
+-- 1 when the consumer is new. It receives what is sent from now on.
+create or replace function pgque.subscribe(i_queue text, i_consumer text)
+returns integer
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.register_consumer(i_queue, i_consumer);
+$$;
+
+-- 1 when there was such a consumer. Its retries go with it, its dead letters stay.
+create or replace function pgque.unsubscribe(i_queue text, i_consumer text)
+returns integer
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.unregister_consumer(i_queue, i_consumer);
+$$;

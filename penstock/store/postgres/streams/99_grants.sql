@@ -1,0 +1,68 @@
+-- Who may call what. Functions act with their owner's rights, so tables need no grants; the public gets nothing. The
+-- exception are the change triggers and their helpers, which act with the rights of whoever changes the table.
+
+do $$
+declare
+  v_role text;
+begin
+  foreach v_role in array array['pgque_reader', 'pgque_writer', 'pgque_admin'] loop
+    begin
+      if to_regrole(v_role) is null then
+        execute format('create role %I nologin', v_role);
+      end if;
+    exception
+      -- Another database of this server made it, or is making it right now.
+      when duplicate_object or unique_violation then null;
+      when insufficient_privilege then
+        raise warning 'role % is missing and may not be created; ask a superuser', v_role;
+    end;
+  end loop;
+end;
+$$;
+
+revoke all on schema pgque from public;
+revoke all on all tables in schema pgque from public;
+revoke all on all functions in schema pgque from public;
+
+do $$
+declare
+  -- How queues and consumers are doing; no payloads.
+  v_reading text[] := array[
+    'version', 'status', 'get_queue_info', 'get_consumer_info', 'queue_stats', 'consumer_stats', 'queue_health',
+    'throughput', 'latency_percentiles', 'error_rate', 'in_flight', 'stuck_consumers', 'otel_metrics'
+  ];
+  -- Producers and consumers.
+  v_writing text[] := array[
+    'insert_event', 'send', 'send_batch', 'send_once', 'send_at',
+    'register_consumer', 'register_consumer_at', 'unregister_consumer', 'subscribe', 'unsubscribe',
+    'next_batch', 'next_batch_info', 'next_batch_custom', 'get_batch_info', 'get_batch_events', 'get_batch_cursor',
+    'finish_batch', 'event_retry', 'batch_retry', 'receive', 'ack', 'nack', 'event_dead', 'dlq_inspect',
+    'subscribe_subconsumer', 'unsubscribe_subconsumer', 'touch_subconsumer', 'receive_coop',
+    'subscribe_partitioned', 'unsubscribe_partitioned', 'claim_part',
+    'ticker', 'force_tick', 'force_next_tick', 'tick_if_waiting', 'expect_events',
+    'test_send', 'test_consume', 'assert_empty', 'assert_dlq_empty',
+    'jsontriga', 'logutriga', 'sqltriga', 'trigger_options', 'trigger_columns', 'row_values', 'row_expression',
+    'json_value', 'json_row', 'url_text', 'url_row', 'sql_insert', 'sql_key', 'sql_update', 'encode_change',
+    'change_matters', 'event_field', 'check_trigger', 'log_change'
+  ];
+  v_function regprocedure;
+  v_name text;
+begin
+  if (select count(*) from pg_roles where rolname in ('pgque_reader', 'pgque_writer', 'pgque_admin')) < 3 then
+    return;
+  end if;
+  grant usage on schema pgque to pgque_reader, pgque_writer, pgque_admin;
+  grant execute on all functions in schema pgque to pgque_admin;
+  for v_function, v_name in
+    select p.oid::regprocedure, p.proname
+    from pg_proc as p
+    where p.pronamespace = 'pgque'::regnamespace
+      and p.proname = any (v_reading || v_writing)
+  loop
+    execute format('grant execute on function %s to pgque_writer', v_function);
+    if v_name = any (v_reading) then
+      execute format('grant execute on function %s to pgque_reader', v_function);
+    end if;
+  end loop;
+end;
+$$;

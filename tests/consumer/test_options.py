@@ -1,0 +1,48 @@
+"""Options that contradict each other are refused before anything is connected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.consumer import Consumer, MultiQueueConsumer
+
+NOWHERE = "postgresql://nowhere.invalid/none"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"max_messages": 0}, "max_messages must be at least 1"),
+        ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"unknown": "ignore"}, "unknown must be 'nack' or 'ack'"),
+        ({"dead_interval": 5}, "name the subconsumer"),
+        ({"subconsumer": "a", "min_count": 5}, "no min_interval, min_count or min_lag"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Consumer(NOWHERE, "orders", "shop", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "terms", "complaint"),
+    [
+        ({"concurrency": 2}, {"transactional": True}, "concurrency must be 1"),
+        ({"subconsumer": "a"}, {"ordered_by": "extra1"}, "a cooperative one has several"),
+    ],
+)
+def test_handlers_that_do_not_fit_the_options_are_refused_at_the_start(
+    options: dict[str, Any], terms: dict[str, Any], complaint: str
+) -> None:
+    consumer = Consumer(NOWHERE, "orders", "shop", **options)
+    consumer.on("paid", **terms)(print)
+
+    with pytest.raises(ValueError, match=complaint):
+        consumer.start()
+
+
+def test_several_queues_are_at_least_one() -> None:
+    with pytest.raises(ValueError, match="at least one queue"):
+        MultiQueueConsumer(NOWHERE, [])
