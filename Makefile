@@ -26,7 +26,7 @@ serve: $(RUNTIME) ## Start the server on the embedded PostgreSQL
 	@exec $(BIN)/penstock serve $(ARGS)
 
 test: $(DEVELOPMENT) tools ## Run every test
-	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 test-debian: $(DEVELOPMENT) ## Run the store tests on the PostgreSQL that Debian ships
 	@$(BIN)/python -m tests.debian -n $(JOBS) $(ARGS)

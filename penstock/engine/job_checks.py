@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from penstock import limits
@@ -12,8 +13,14 @@ from penstock.model.jobs import Backoff, Completion, Failure, Heartbeat, JobLimi
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
-def check_job(entry: NewJob) -> None:
-    check_name(entry.queue, "queue_name")
+def check_jobs(entries: Sequence[NewJob]) -> None:
+    for queue in {entry.queue for entry in entries}:
+        check_name(queue, "queue_name")
+    for entry in entries:
+        _check_job(entry)
+
+
+def _check_job(entry: NewJob) -> None:
     check_json("payload", entry.payload)
     check_range("priority", entry.priority, limits.JOB_PRIORITY)
     check_range("max_retries", entry.max_retries, limits.JOB_RETRIES)

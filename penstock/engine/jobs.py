@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -19,7 +20,7 @@ from penstock.engine.job_checks import (
     check_completion,
     check_failure,
     check_heartbeat,
-    check_job,
+    check_jobs,
     check_lease,
     check_limits,
 )
@@ -75,14 +76,13 @@ class Jobs:
     # Producers
 
     async def enqueue(self, entry: NewJob) -> Enqueued:
-        check_job(entry)
+        check_jobs([entry])
         [made] = await self._enqueues.submit([entry], _lane_of(entry))
         return made
 
     async def enqueue_batch(self, entries: Sequence[NewJob]) -> Sequence[Enqueued]:
         """All of them, or an error and none."""
-        for entry in entries:
-            check_job(entry)
+        check_jobs(entries)
         if not entries:
             return []
         lane = next((found for found in map(_lane_of, entries) if found is not None), None)
@@ -261,8 +261,8 @@ class Jobs:
 
     async def _enqueue(self, entries: Sequence[NewJob]) -> Sequence[Enqueued]:
         made = await self._store.jobs.enqueue_many(entries, self._clock.now())
-        for entry in entries:
-            self._wake(entry.tenant, entry.queue, 1)
+        for (tenant, queue), count in Counter((entry.tenant, entry.queue) for entry in entries).items():
+            self._wake(tenant, queue, count)
         return made
 
     async def _lease(self, wishes: Sequence[Lease]) -> Sequence[Leased]:

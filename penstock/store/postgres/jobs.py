@@ -70,8 +70,8 @@ class PostgresJobs:
         queues = await self._made_queues([(entry.tenant, entry.queue) for entry in entries], now)
         row = await self._connections.row(
             "enqueue_jobs",
-            [entry.tenant for entry in entries],
-            queues,
+            _one_if_same([entry.tenant for entry in entries]),
+            _one_if_same(queues),
             [entry.payload for entry in entries],
             _column([entry.priority or None for entry in entries]),
             _column([None if entry.max_retries == 3 else entry.max_retries for entry in entries]),
@@ -318,6 +318,11 @@ def _backoff(backoff: Backoff | None) -> str | None:
     if backoff.delays_s:
         return json.dumps({"delays": backoff.delays_s})
     return json.dumps({"base": backoff.base_s, "cap": backoff.cap_s})
+
+
+def _one_if_same(values: list[Any]) -> list[Any]:
+    """A batch is mostly for one queue, and to say so once is cheaper on both sides."""
+    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 def _column(values: list[Any]) -> list[Any] | None:

@@ -125,6 +125,7 @@ end;
 $$;
 
 -- Store jobs; answers their numbers in the order of the entries, and which of them were there already by their key.
+-- Tenants and queues have one value for all entries, or one for each.
 create or replace function penstock.enqueue_jobs(
   p_tenants bigint[],
   p_queues integer[],
@@ -147,6 +148,9 @@ declare
   v_keyed bigint[];
 begin
   if p_keys is not null then
+    if cardinality(p_queues) < cardinality(p_keys) then
+      p_queues := array_fill(p_queues[1], array[cardinality(p_keys)]);
+    end if;
     select k.numbers, k.existing
     into v_keyed, existing
     from penstock.claim_job_keys(p_queues, p_keys, p_windows, p_now) as k;
@@ -155,7 +159,7 @@ begin
   -- Numbers rise in the order of the entries. They are drawn first, so that the jobs pass through one insert only,
   -- and are not laid down and sorted on the way.
   numbers := array(
-    select coalesce(v_keyed[n], nextval('penstock.job_numbers')) from generate_series(1, cardinality(p_queues)) as n
+    select coalesce(v_keyed[n], nextval('penstock.job_numbers')) from generate_series(1, cardinality(p_payloads)) as n
   );
 
   -- job path: enqueue
@@ -164,9 +168,9 @@ begin
     payload
   )
   select
-    e.queue_id,
+    coalesce(e.queue_id, p_queues[1]),
     e.id,
-    e.tenant_id,
+    coalesce(e.tenant_id, p_tenants[1]),
     penstock.job_place(coalesce(e.priority, 0), e.id),
     coalesce(e.run_at, p_now),
     coalesce(e.run_at, p_now),
@@ -184,10 +188,10 @@ begin
   -- end
 
   insert into penstock.job_changes (queue_id, pending)
-  select e.queue_id, count(*)
-  from unnest(p_queues, existing) as e (queue_id, existing)
+  select coalesce(e.queue_id, p_queues[1]), count(*)
+  from unnest(numbers, p_queues, existing) as e (id, queue_id, existing)
   where e.existing is not true
-  group by e.queue_id;
+  group by 1;
 
   perform penstock.announce_jobs(p_queues, p_now);
 end;

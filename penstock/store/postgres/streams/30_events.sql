@@ -169,9 +169,10 @@ begin
   else
     execute 'insert into ' || pgque.event_table(v_queue.queue_id, v_queue.queue_cur_table)
       || ' (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
-      || ' select u.id, now(), coalesce(u.type, $8), u.data, u.extra1, u.extra2, u.extra3, u.extra4'
+      || ' select u.id, now(), case when $9 then $8 else u.type end, u.data, u.extra1, u.extra2, u.extra3, u.extra4'
       || ' from unnest($1, $2, $3, $4, $5, $6, $7) as u (id, type, data, extra1, extra2, extra3, extra4)'
-    using v_ids, i_types, i_data, i_extra1, i_extra2, i_extra3, i_extra4, i_types[1];
+    using v_ids, i_types, i_data, i_extra1, i_extra2, i_extra3, i_extra4, i_types[1],
+      cardinality(i_types) = 1;
   end if;
   return v_ids;
 end;

@@ -140,8 +140,9 @@ as $$
 declare
   v_turn integer;
   v_emptied integer := 0;
-  -- Carrying over costs a row per subscription, so there should be several times as many to leave behind.
-  v_rows bigint := coalesce(i_rows, greatest(1000, 4 * (select count(*) from pgque.subscriber)));
+  -- Carrying over costs a row per subscription, so there should be several times as many to leave behind. And every
+  -- TRUNCATE makes all sessions read the catalog anew, where it leaves old versions of its own: not for a few pages.
+  v_rows bigint := coalesce(i_rows, greatest(20000, 4 * (select count(*) from pgque.subscriber)));
 begin
   if current_setting('transaction_isolation') <> 'read committed' or not pg_try_advisory_xact_lock(1885826420, 1) then
     return 0;

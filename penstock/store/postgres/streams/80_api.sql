@@ -24,38 +24,46 @@ $$;
 
 create or replace function pgque.send(i_queue text, i_payload text)
 returns bigint
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_event(i_queue, 'default', i_payload);
+begin
+  return pgque.insert_event(i_queue, 'default', i_payload);
+end;
 $$;
 
 create or replace function pgque.send(i_queue text, i_payload jsonb)
 returns bigint
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_event(i_queue, 'default', i_payload::text);
+begin
+  return pgque.insert_event(i_queue, 'default', i_payload::text);
+end;
 $$;
 
 create or replace function pgque.send(i_queue text, i_type text, i_payload text)
 returns bigint
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_event(i_queue, i_type, i_payload);
+begin
+  return pgque.insert_event(i_queue, i_type, i_payload);
+end;
 $$;
 
 create or replace function pgque.send(i_queue text, i_type text, i_payload jsonb)
 returns bigint
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_event(i_queue, i_type, i_payload::text);
+begin
+  return pgque.insert_event(i_queue, i_type, i_payload::text);
+end;
 $$;
 
 -- With extras: the trace context goes into the first by habit, the partition key into the fourth.
@@ -69,11 +77,13 @@ create or replace function pgque.send(
   i_extra4 text default null
 )
 returns bigint
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_event(i_queue, i_type, i_payload, i_extra1, i_extra2, i_extra3, i_extra4);
+begin
+  return pgque.insert_event(i_queue, i_type, i_payload, i_extra1, i_extra2, i_extra3, i_extra4);
+end;
 $$;
 
 create or replace function pgque.send(
@@ -86,30 +96,36 @@ create or replace function pgque.send(
   i_extra4 text default null
 )
 returns bigint
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_event(i_queue, i_type, i_payload::text, i_extra1, i_extra2, i_extra3, i_extra4);
+begin
+  return pgque.insert_event(i_queue, i_type, i_payload::text, i_extra1, i_extra2, i_extra3, i_extra4);
+end;
 $$;
 
 -- All of them or none, in one insert; the ids in the order of the payloads.
 create or replace function pgque.send_batch(i_queue text, i_type text, i_payloads text[])
 returns bigint[]
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_events(i_queue, i_type, i_payloads);
+begin
+  return pgque.insert_events(i_queue, i_type, i_payloads);
+end;
 $$;
 
 create or replace function pgque.send_batch(i_queue text, i_type text, i_payloads jsonb[])
 returns bigint[]
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.insert_events(i_queue, i_type, i_payloads::text[]);
+begin
+  return pgque.insert_events(i_queue, i_type, i_payloads::text[]);
+end;
 $$;
 
 -- 1 when the consumer is new. It receives what is sent from now on.

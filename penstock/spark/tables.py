@@ -1,0 +1,156 @@
+"""The other tables of Penstock as Spark reads them: columns, where they come from, and what splits them into pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType, TimestampType
+
+from penstock.spark.columns import Column
+
+TEXT, INT, LONG, FLAG, MOMENT, REAL = (
+    StringType(), IntegerType(), LongType(), BooleanType(), TimestampType(), DoubleType(),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    source: str
+    """What follows `from`; `t` is the row that has the tenant."""
+    tenant: str
+    """The expression that must be the tenant's id."""
+    name: str
+    """The expression that `subscribe` is compared with."""
+    split: str
+    """A whole number that spreads the rows over the pieces."""
+    columns: tuple[Column, ...]
+
+
+TABLES: dict[str, Table] = {
+    "messages": Table(
+        source="penstock.messages as t join penstock.queues as q on q.bin_id = t.bin_id",
+        tenant="q.tenant_id",
+        name="q.name",
+        split="t.id",
+        columns=(
+            Column("queue", TEXT, "q.name"),
+            Column("id", LONG, "t.id"),
+            Column("body", TEXT, "t.body"),
+            Column("state", TEXT, "(array['ready', 'in flight', 'delayed', 'blocked'])[t.state + 1]"),
+            Column("priority", INT, "t.priority::integer"),
+            Column("receives", INT, "t.receives"),
+            Column("sent_at", MOMENT, "t.sent_at"),
+            Column("visible_at", MOMENT, "t.visible_at"),
+            Column("expires_at", MOMENT, "t.expires_at"),
+            Column("first_received_at", MOMENT, "t.first_received_at"),
+            Column("group_id", TEXT, "t.group_id"),
+            Column("dedup_id", TEXT, "t.dedup_id"),
+            Column("attributes", TEXT, "t.attributes::text"),
+            Column("headers", TEXT, "t.headers::text"),
+        ),
+    ),
+    "archive": Table(
+        source="penstock.archive as t",
+        tenant="t.tenant_id",
+        name="t.queue",
+        split="t.id",
+        columns=(
+            Column("queue", TEXT, "t.queue"),
+            Column("id", LONG, "t.id"),
+            Column("body", TEXT, "t.body"),
+            Column("priority", INT, "t.priority::integer"),
+            Column("receives", INT, "t.receives"),
+            Column("sent_at", MOMENT, "t.sent_at"),
+            Column("first_received_at", MOMENT, "t.first_received_at"),
+            Column("archived_at", MOMENT, "t.archived_at"),
+            Column("group_id", TEXT, "t.group_id"),
+            Column("attributes", TEXT, "t.attributes::text"),
+            Column("headers", TEXT, "t.headers::text"),
+        ),
+    ),
+    "jobs": Table(
+        source="""(
+          select j.tenant_id, j.queue_id, j.id, j.state, j.priority, j.attempts, j.retry_count, j.created_at, j.run_at,
+            j.started_at, j.finished_at, j.error, j.payload, null::json as result
+          from penstock.jobs as j
+          union all
+          select f.tenant_id, f.queue_id, f.id, f.state, f.priority, f.attempts, f.retry_count, f.created_at, f.run_at,
+            f.started_at, f.finished_at, f.error, f.payload, f.result
+          from penstock.finished_jobs as f
+        ) as t join penstock.job_queues as q on q.id = t.queue_id""",
+        tenant="t.tenant_id",
+        name="q.name",
+        split="t.id",
+        columns=(
+            Column("queue", TEXT, "q.name"),
+            Column("id", LONG, "t.id"),
+            Column(
+                "status", TEXT,
+                "(array['pending', 'processing', 'pending', 'dead', 'completed', 'cancelled'])[t.state + 1]",
+            ),
+            Column("priority", INT, "t.priority"),
+            Column("attempts", INT, "t.attempts"),
+            Column("retry_count", INT, "t.retry_count"),
+            Column("created_at", MOMENT, "t.created_at"),
+            Column("run_at", MOMENT, "t.run_at"),
+            Column("started_at", MOMENT, "t.started_at"),
+            Column("finished_at", MOMENT, "t.finished_at"),
+            Column("error", TEXT, "t.error"),
+            Column("payload", TEXT, "t.payload::text"),
+            Column("result", TEXT, "t.result::text"),
+        ),
+    ),
+    "attempts": Table(
+        source="penstock.job_attempts as t join penstock.job_queues as q on q.id = t.queue_id",
+        tenant="q.tenant_id",
+        name="q.name",
+        split="t.job_id",
+        columns=(
+            Column("queue", TEXT, "q.name"),
+            Column("job_id", LONG, "t.job_id"),
+            Column("attempt", INT, "t.attempt"),
+            Column("worker", TEXT, "t.worker"),
+            Column("started_at", MOMENT, "t.started_at"),
+            Column("ended_at", MOMENT, "t.ended_at"),
+            Column("outcome", TEXT, "t.outcome"),
+            Column("error", TEXT, "t.error"),
+        ),
+    ),
+    "deliveries": Table(
+        source="penstock.deliveries as t",
+        tenant="t.tenant_id",
+        name="coalesce(t.topic, t.routing_key)",
+        split="t.id",
+        columns=(
+            Column("id", LONG, "t.id"),
+            Column("topic", TEXT, "t.topic"),
+            Column("routing_key", TEXT, "t.routing_key"),
+            Column("message_id", TEXT, "t.message_id"),
+            Column("endpoint", TEXT, "t.endpoint"),
+            Column("state", INT, "t.state::integer"),
+            Column("attempts", INT, "t.attempts"),
+            Column("last_status", INT, "t.last_status"),
+            Column("last_error", TEXT, "t.last_error"),
+            Column("created_at", MOMENT, "t.created_at"),
+            Column("finished_at", MOMENT, "t.finished_at"),
+        ),
+    ),
+    "dead_letters": Table(
+        source="pgque.dead_letter as t join pgque.queue as q on q.queue_id = t.dl_queue_id",
+        tenant="",
+        name="q.queue_name",
+        split="t.dl_id",
+        columns=(
+            Column("stream", TEXT, "q.queue_name"),
+            Column("id", LONG, "t.dl_id"),
+            Column("consumer", TEXT, "t.dl_consumer_name"),
+            Column("failed_at", MOMENT, "t.dl_time"),
+            Column("reason", TEXT, "t.dl_reason"),
+            Column("attempts", INT, "coalesce(t.ev_retry, 0) + 1"),
+            Column("offset", LONG, "t.ev_id"),
+            Column("timestamp", MOMENT, "t.ev_time"),
+            Column("type", TEXT, "t.ev_type"),
+            Column("value", TEXT, "t.ev_data"),
+        ),
+    ),
+}  # fmt: skip

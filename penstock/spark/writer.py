@@ -1,0 +1,147 @@
+"""Writing: tasks stage their rows by binary COPY, the driver publishes them in one transaction with a ledger.
+
+A micro-batch that Spark writes again finds its number in the ledger and writes nothing. What a killed attempt staged
+belongs to no commit, and is collected later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import IntegerType, StringType, StructType, TimestampType
+from pyspark.taskcontext import TaskContext
+
+from penstock.spark.columns import ARROW
+from penstock.spark.database import Database
+from penstock.spark.options import OptionError, WriteOptions
+
+COLUMNS = {
+    "name": StringType(),
+    "type": StringType(),
+    "key": StringType(),
+    "value": StringType(),
+    "headers": StringType(),
+    "deliver_at": TimestampType(),
+    "priority": IntegerType(),
+    "dedup_id": StringType(),
+}
+"""What a row to be written may have; only `value` is needed, and `name` unless an option gives it."""
+
+SETTLE_S = 86_400
+"""What is staged for a day belongs to nobody any more."""
+
+_PUBLISH = "select penstock.publish_staged($1, $2, string_to_array($3, ','), $4, $5, $6, $7, now())"
+_COLLECT = "select penstock.collect_staged(now() - make_interval(secs => $1))"
+_DISCARD = "delete from penstock.spark_staging as s where s.attempt = any (string_to_array($1, ','))"
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    attempt: str
+    rows: int
+
+
+class _Staging:
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._names = check(schema, options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        attempt = uuid4().hex if context is None else f"{context.taskAttemptId()}-{uuid4().hex}"
+        counted = _Counted(attempt, self._names)
+        with Database(self._options.url).transaction() as connection, connection.cursor() as cursor:
+            for batch in counted.staged(iterator):
+                cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="penstock")
+        return Staged(attempt, counted.rows)
+
+    def _publish(self, messages: list[WriterCommitMessage | None], query: str | None, batch: int) -> None:
+        staged = [message for message in messages if isinstance(message, Staged)]
+        options = self._options
+        database = Database(options.url)
+        database.rows(
+            _PUBLISH, query, batch, ",".join(message.attempt for message in staged),
+            sum(message.rows for message in staged), options.target, options.tenant, options.name,
+        )  # fmt: skip
+        database.rows(_COLLECT, float(SETTLE_S))
+        database.close()
+
+    def _discard(self, messages: list[WriterCommitMessage | None]) -> None:
+        staged = [message.attempt for message in messages if isinstance(message, Staged)]
+        Database(self._options.url).rows(_DISCARD, ",".join(staged))
+
+
+class BatchWriter(_Staging, DataSourceArrowWriter):
+    """Writes once; with `txnAppId` and `txnVersion`, once however often it is run."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._publish(messages, self._options.app_id, self._options.version or 0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._discard(messages)
+
+
+class StreamWriter(_Staging, DataSourceStreamArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        staged = super().write(iterator)
+        context = TaskContext.get()
+        assert isinstance(staged, Staged)
+        query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+        return StagedInQuery(staged.attempt, staged.rows, query or "")
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        queries = {message.query for message in messages if isinstance(message, StagedInQuery)}
+        query = next(iter(queries), None) if self._options.exactly_once else None
+        if messages:
+            self._publish(messages, self._options.app_id or query, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._discard(messages)
+
+
+@dataclass
+class StagedInQuery(Staged):
+    """The writer that commits is a new one, and only a task knows which query it works for."""
+
+    query: str
+
+
+class _Counted:
+    """The batches with the columns of the staging table, counted on their way."""
+
+    def __init__(self, attempt: str, names: list[str]) -> None:
+        self._attempt = attempt
+        self._names = names
+        self.rows = 0
+
+    def staged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            first, self.rows = self.rows, self.rows + batch.num_rows
+            arrays = {
+                "attempt": pa.array([self._attempt] * batch.num_rows, pa.string()),
+                "position": pa.array(range(first, self.rows), pa.int64()),
+                **{name: batch.column(name).cast(ARROW[type(COLUMNS[name])]) for name in self._names},
+            }
+            yield pa.RecordBatch.from_pydict(arrays)
+
+
+def check(schema: StructType, options: WriteOptions) -> list[str]:
+    """The columns to write; raises `OptionError` when they do not fit."""
+    names = list(schema.names)
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise OptionError("target", f"cannot write the columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    if "value" not in names:
+        raise OptionError("target", "the rows have no column 'value'")
+    if options.name is None and "name" not in names:
+        raise OptionError("name", "say where to write to, by this option or by a column 'name'")
+    wrong = [field.name for field in schema.fields if field.dataType != COLUMNS[field.name]]
+    if wrong:
+        wanted = ", ".join(f"{name} {COLUMNS[name].simpleString()}" for name in wrong)
+        raise OptionError("target", f"cast to {wanted} first")
+    return names

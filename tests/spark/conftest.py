@@ -1,0 +1,34 @@
+"""One Spark for all these tests: it takes ten seconds to start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.spark.session import session
+from penstock.store.postgres.migrate import migrate
+from tests import cluster
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    made = session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def dsn(postgres_dsn: str) -> Iterator[str]:
+    with cluster.empty_database(postgres_dsn) as found:
+        asyncio.run(migrate(found))
+        yield found
+
+
+@pytest.fixture
+def database(dsn: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
