@@ -21,7 +21,7 @@ QUICK = {
     "QUEUE_HTTP_DELIVERY_POLL_MS": "50",
 }
 EACH = 12
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Moody:
@@ -63,6 +63,7 @@ def publish(server: Running, url: str) -> set[str]:
         return {client.post(f"/v1/events/e.{n}", json={"message": n}).json()["message_id"] for n in range(EACH)}
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("store", ["embedded", "sqlite"])
 def test_no_delivery_is_lost_when_the_server_is_killed(tmp_path: Path, store: str) -> None:
     moody = Moody()

@@ -326,12 +326,19 @@ async def asleep(live: Live, queue: str) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.fixture
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits is woken, or sleeps on."""
+    monkeypatch.setattr("penstock.engine.jobs.RECHECK_S", 60.0)
+
+
+@pytest.mark.usefixtures("no_second_look")
 async def test_a_waiting_worker_is_woken_by_an_enqueue(live: Live, http: httpx.AsyncClient, queue: str) -> None:
     waiting = asyncio.create_task(lease(http, queue, wait=20))
     await asleep(live, queue)
     job_id = await enqueue(http, queue)
 
-    leased = await asyncio.wait_for(waiting, 1.5)
+    leased = await asyncio.wait_for(waiting, 10)
 
     assert leased["job"]["id"] == job_id
 
@@ -348,6 +355,7 @@ async def test_a_worker_that_leaves_gives_its_job_back(live: Live, queue: str) -
     assert leased["job"]["attempt"] == 1
 
 
+@pytest.mark.usefixtures("no_second_look")
 async def test_a_worker_is_woken_from_another_node_and_from_sql(postgres_dsn: str, queue: str) -> None:
     far = Engine(PostgresStore(postgres_dsn))
     await far.open()
@@ -356,13 +364,13 @@ async def test_a_worker_is_woken_from_another_node_and_from_sql(postgres_dsn: st
             waiting = asyncio.create_task(lease(http, queue, wait=20))
             await asleep(live, queue)
             made = await far.jobs.enqueue(NewJob(tenant=DEFAULT_TENANT, queue=queue, payload="1"))
-            assert (await asyncio.wait_for(waiting, 1.5))["job"]["id"] == made.id
+            assert (await asyncio.wait_for(waiting, 10))["job"]["id"] == made.id
 
             waiting = asyncio.create_task(lease(http, queue, wait=20))
             await asleep(live, queue)
             with psycopg.connect(postgres_dsn) as connection:
                 row = connection.execute("select penstock.enqueue_job(%s, '{\"a\": 1}')", [queue]).fetchone()
-            leased = await asyncio.wait_for(waiting, 1.5)
+            leased = await asyncio.wait_for(waiting, 10)
             assert row is not None
             assert (leased["job"]["id"], leased["job"]["payload"]) == (str(row[0]), {"a": 1})
     finally:
