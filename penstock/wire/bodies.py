@@ -21,7 +21,7 @@ def read_body(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray) -> 
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
     except RecursionError:
         raise Invalid("the JSON is nested too deeply", field="body") from None
     except UnicodeDecodeError:
@@ -32,10 +32,11 @@ def read_body(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray) -> 
 
 @lru_cache(512)
 def read_query(shape: type[Shape], query: bytes) -> Shape:
+    """The same few queries come over and over, from every worker that polls."""
     try:
         return msgspec.convert(parse_query(query), shape, strict=False)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
 
 
 def json_text(field: str, raw: msgspec.Raw) -> str:
@@ -45,7 +46,7 @@ def json_text(field: str, raw: msgspec.Raw) -> str:
         raise Invalid(f"{field} is not valid UTF-8", field=field) from None
 
 
-def _invalid(error: msgspec.ValidationError) -> Invalid:
+def invalid(error: msgspec.ValidationError) -> Invalid:
     """msgspec's complaint with the field it is about: `$[3].delay` is our `[3].delay`."""
     parts = _AT.match(str(error))
     assert parts is not None

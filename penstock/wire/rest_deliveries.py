@@ -12,9 +12,10 @@ from penstock.errors import DeliveryNotFound
 from penstock.model import Scope
 from penstock.model import topics as model
 from penstock.model.topics import DeliveryState
+from penstock.wire.bodies import read_query
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
-from penstock.wire.rest_types import Moment, NoQuery, Strict, path_number, read_query
+from penstock.wire.rest_types import Moment, NoQuery, Strict, path_number
 
 _DELIVERIES = "/v1/deliveries"
 _DELIVERY = "/v1/deliveries/{id}"

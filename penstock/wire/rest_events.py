@@ -25,10 +25,11 @@ from penstock.model.topics import (
     Published,
     Subscription,
 )
+from penstock.wire.bodies import read_body, read_query
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
 from penstock.wire.rest_messages import BATCH_BODY
-from penstock.wire.rest_types import Moment, NoQuery, Strict, path_number, read_body, read_query
+from penstock.wire.rest_types import Moment, NoQuery, Strict, path_number
 
 _EVENT = "/v1/events/{routing_key}"
 _SUBSCRIPTIONS = "/v1/events/{pattern}/subscriptions"

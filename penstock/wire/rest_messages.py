@@ -24,10 +24,11 @@ from penstock.errors import (
 )
 from penstock.model import Handle, Outcome, Receive, Scope, Send, Sent, TenantId
 from penstock.wire import rest_types as shapes
+from penstock.wire.bodies import read_body, read_query
 from penstock.wire.faults import status_of
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
-from penstock.wire.rest_types import path_number, read_body, read_query
+from penstock.wire.rest_types import path_number
 
 BATCH_BODY = 16_777_216
 """Room for the largest message, escaped, or for a batch of usual ones."""

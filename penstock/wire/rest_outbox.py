@@ -10,9 +10,10 @@ from msgspec import Meta, Struct
 from penstock.engine import Engine
 from penstock.model import Scope
 from penstock.model.outbox import Channel, OutboxItem, RecordKind
+from penstock.wire.bodies import read_body, read_query
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
-from penstock.wire.rest_types import MAX_ID, Deleted, Moment, NoQuery, Strict, read_body, read_query
+from penstock.wire.rest_types import MAX_ID, Deleted, Moment, NoQuery, Strict
 
 PEM = "application/x-pem-file"
 

@@ -15,9 +15,10 @@ from penstock.engine.checks import check_text
 from penstock.errors import Forbidden, Invalid, PenstockError, QueueNotFound, TaskNotFound
 from penstock.model import MoveTask, Queue, QueueCounts, Scope
 from penstock.wire import rest_types as shapes
+from penstock.wire.bodies import read_body, read_query
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
-from penstock.wire.rest_types import path_number, read_body, read_query
+from penstock.wire.rest_types import path_number
 
 _new_queue = msgspec.json.Decoder(shapes.NewQueue)
 _changed_queue = msgspec.json.Decoder(shapes.ChangedQueue)

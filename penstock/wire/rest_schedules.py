@@ -18,9 +18,10 @@ from penstock.errors import Invalid, NotFound, QueueNotFound, StreamNotFound
 from penstock.model import Scope
 from penstock.model.schedules import Fired, Schedule, ScheduleStatus, TargetKind, TimetableKind
 from penstock.wire import rest_schedule_types as shapes
+from penstock.wire.bodies import read_body, read_query
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
-from penstock.wire.rest_types import NoQuery, read_body, read_query
+from penstock.wire.rest_types import NoQuery
 
 SCHEDULE_BODY = 2_097_152
 """A message of the usual greatest size, escaped."""

@@ -15,9 +15,10 @@ from penstock.errors import Conflict, DeliveryNotFound, Invalid
 from penstock.model import Scope
 from penstock.model import streams as nouns
 from penstock.wire import rest_stream_types as shapes
+from penstock.wire.bodies import read_body, read_query
 from penstock.wire.http import NO_CONTENT, Request, Response
 from penstock.wire.openapi import Operation
-from penstock.wire.rest_types import Deleted, ListQuery, NoQuery, path_number, read_body, read_query
+from penstock.wire.rest_types import Deleted, ListQuery, NoQuery, path_number
 
 _new_stream = msgspec.json.Decoder(shapes.NewStream)
 _changed_stream = msgspec.json.Decoder(shapes.ChangedStream)
