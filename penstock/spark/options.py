@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 TABLES = (
-    "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries", "rollups",
+    "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries",
 )  # fmt: skip
 
 ALIASES = {
@@ -24,7 +24,7 @@ ALIASES = {
 
 KNOWN = (
     "url", "table", "subscribe", "subscribePattern", "tenant", "consumer", "consumerPrefix", "startingOffsets",
-    "endingOffsets", "startingTimestamp", "endingTimestamp", "maxEventsPerTrigger", "maxBytesPerTrigger",
+    "endingOffsets", "startingTimestamp", "endingTimestamp", "maxEventsPerTrigger",
     "minEventsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss", "includeHeaders", "eventTypes",
     "columns", "valueFormat", "ackMode", "tickOnAvailableNow", "pushDownFilters", "exactlyOnce", "txnAppId",
     "txnVersion", "target", "name", "checkpointLocation", "path",
@@ -55,7 +55,6 @@ class ReadOptions:
     starting_at: datetime | None
     ending_at: datetime | None
     max_events: int | None
-    max_bytes: int | None
     min_events: int | None
     max_delay: timedelta
     min_partitions: int | None
@@ -91,7 +90,6 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         starting_at=_moment(given, "startingTimestamp"),
         ending_at=_moment(given, "endingTimestamp"),
         max_events=_count(given, "maxEventsPerTrigger"),
-        max_bytes=_count(given, "maxBytesPerTrigger"),
         min_events=_count(given, "minEventsPerTrigger"),
         max_delay=_duration(given, "maxTriggerDelay", timedelta(minutes=15)),
         min_partitions=_count(given, "minPartitions"),

@@ -33,10 +33,6 @@ class Stream:
     def _id(self) -> int:
         return self._about[0]
 
-    def _known_name(self) -> str:
-        """Looked up first: the error for a stream that is not there is ours."""
-        return self.name if self._id else ""
-
     def tick(self, tick_id: int) -> Tick | None:
         return self._tick("tick", tick_id)
 
@@ -73,7 +69,7 @@ class Stream:
 
     def tick_now(self) -> None:
         """So that everything committed by now lies before a tick."""
-        self._database.rows(SQL["tick_now"], self._known_name())
+        self._database.rows(SQL["tick_now"], self._id)
 
     def position(self, consumer: str) -> int | None:
         found = self._database.value(SQL["position"], self._id, consumer)

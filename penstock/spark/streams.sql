@@ -81,4 +81,4 @@ where s.sub_queue = $1
 select pgque.register_consumer_at($1, $2, $3);
 
 -- name: tick_now
-select pgque.tick_if_waiting($1);
+select pgque.tick_if_waiting(q.queue_name) from pgque.queue as q where q.queue_id = $1;

@@ -129,7 +129,7 @@ def test_a_signal_lets_the_batch_finish_and_ends_the_process(
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
     if os.environ.get("PENSTOCK_TEST_DSN"):
-        pytest.skip("a server that is ours to restart")
+        pytest.skip("the PostgreSQL under test was given, and is not ours to restart")
     server = EmbeddedPostgres(tmp_path, settings={"fsync": "off"})
     server.start()
     try:
