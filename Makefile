@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
 
 BIN := .venv/bin
@@ -15,10 +15,10 @@ DEVELOPMENT := .venv/.development
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-debian tools lint types bench lock clean
+.PHONY: help setup serve test test-debian tools lint types bench demo-pipeline lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(RUNTIME) ## Prepare .venv with the locked packages and .venv/bin/penstock
 
@@ -26,7 +26,7 @@ serve: $(RUNTIME) ## Start the server on the embedded PostgreSQL
 	@exec $(BIN)/penstock serve $(ARGS)
 
 test: $(DEVELOPMENT) tools ## Run every test
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 test-debian: $(DEVELOPMENT) ## Run the store tests on the PostgreSQL that Debian ships
 	@$(BIN)/python -m tests.debian -n $(JOBS) $(ARGS)
@@ -50,6 +50,9 @@ types: $(DEVELOPMENT) ## Check types
 
 bench: $(DEVELOPMENT) ## Measure a full cycle over HTTP
 	@$(BIN)/python -m bench.cycle $(ARGS)
+
+demo-pipeline: $(DEVELOPMENT) ## Run the pipelines on Spark over a shop that is made up
+	@$(BIN)/python -m examples.pipeline_demo $(ARGS)
 
 lock: $(DEVELOPMENT) ## Take the newest versions into the lock files
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --group build \

@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from penstock.clock import FakeClock
 from tests import cluster
+
+
+class OneSpark(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """All tests of Spark in one process, so that it is started once, and the others have the other core."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return OneSpark(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "web": LEAF | {"engine"},
     "loops": LEAF | {"engine"},
     "server": LEAF | STORE | {"config", "logs", "store.postgres", "store.sqlite", "engine", "wire", "web", "loops"},
-    "cli": LEAF | {"config", "logs", "server"},
+    "cli": LEAF | {"config", "logs", "server", "spark"},
     "__main__": {"cli"},
     "client": LEAF,
     "consumer": LEAF | {"store.queries"},

@@ -306,22 +306,31 @@ def run_examples(text: str, shell: Shell) -> set[tuple[str, str]]:
     return shown
 
 
+ON_POSTGRESQL = {"## Streams": "/v1/streams", "## Pipelines": "/v1/pipelines", "## Insights": "/v1/insights"}
+"""Parts of the REST API that the other stores do not have: their headings, and how their paths begin."""
+
+
 def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, tmp_path: Path) -> None:
-    text = page("docs/rest.md").replace(section(page("docs/rest.md"), "## Streams"), "")
+    text = page("docs/rest.md")
+    for heading in ON_POSTGRESQL:
+        text = text.replace(section(page("docs/rest.md"), heading), "")
 
     shown = run_examples(text, Shell(fresh_server, tmp_path))
 
-    assert shown == {route for route in routes() if not route[1].startswith("/v1/streams")}
+    assert shown == {route for route in routes() if not route[1].startswith(tuple(ON_POSTGRESQL.values()))}
 
 
-def test_the_examples_of_streams_answer_as_printed(fresh_database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("heading", ON_POSTGRESQL)
+def test_the_examples_of_what_needs_postgresql_answer_as_printed(
+    fresh_database: str, tmp_path: Path, heading: str
+) -> None:
     with serving("--database-url", fresh_database) as server:
         shell = Shell(server, tmp_path)
         shell.run("export AUTH='Authorization: Bearer me'")
 
-        shown = run_examples(section(page("docs/rest.md"), "## Streams"), shell)
+        shown = run_examples(section(page("docs/rest.md"), heading), shell)
 
-    assert shown == {route for route in routes() if route[1].startswith("/v1/streams")}
+    assert shown == {route for route in routes() if route[1].startswith(ON_POSTGRESQL[heading])}
 
 
 @pytest.mark.parametrize(
@@ -539,6 +548,10 @@ def test_every_example_is_run() -> None:
         "transactional_send.sql",
         "jobs_worker.py",
         "worker.py",
+        # By tests/spark/test_demo.py and tests/spark/test_cluster.py.
+        "pipeline_demo.py",
+        "pipeline_demo.sql",
+        "spark_archive.py",
     }
 
 
@@ -591,11 +604,11 @@ def test_named_files_exist(path: Path) -> None:
 
 
 def test_the_verbs_of_make_exist() -> None:
-    verbs = set(re.findall(r"^([a-z]+):.*## ", page("Makefile"), re.MULTILINE))
+    verbs = set(re.findall(r"^([a-z-]+):.*## ", page("Makefile"), re.MULTILINE))
     for path in PAGES:
         text = path.read_text()
-        named = [name for code in quoted(text) for name in re.findall(r"^make (\w+)", code)]
-        named += [name for _, content in blocks(text) for name in re.findall(r"^make (\w+)", content, re.MULTILINE)]
+        named = [name for code in quoted(text) for name in re.findall(r"^make ([\w-]+)", code)]
+        named += [name for _, content in blocks(text) for name in re.findall(r"^make ([\w-]+)", content, re.MULTILINE)]
         assert set(named) <= verbs, path
 
 

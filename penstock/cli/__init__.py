@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from penstock.cli import audit, queues, running, sql, tenants, tokens
+from penstock.cli import audit, lake, pipelines, queues, running, sql, tenants, tokens
 from penstock.config import SettingsError, redact
 from penstock.errors import PenstockError
 
@@ -26,6 +26,8 @@ app.command("audit")(audit.list_acts)
 app.add_typer(tokens.app, name="token")
 app.add_typer(tenants.app, name="tenant")
 app.add_typer(queues.app, name="queue")
+app.add_typer(pipelines.app, name="pipeline")
+app.add_typer(lake.app, name="lake")
 app.add_typer(sql.app, name="sql")
 
 

@@ -11,8 +11,10 @@ from penstock.engine.jobs import RETENTION, Jobs
 from penstock.engine.messages import Messages
 from penstock.engine.notices import Signer
 from penstock.engine.outbox import Outbox, Records
+from penstock.engine.pipelines import Pipelines
 from penstock.engine.queues import Queues
 from penstock.engine.rates import Rates
+from penstock.engine.rollups import Rollups
 from penstock.engine.schedules import Schedules
 from penstock.engine.streams import Streams
 from penstock.engine.targets import Targets
@@ -64,6 +66,8 @@ class Engine:
         self.webhooks = Webhooks(store, clock, self.insights, webhooks or WebhookSettings())
         self.outbox = Outbox(store, clock)
         self.records = Records(store, clock)
+        self.pipelines = Pipelines(store, clock)
+        self.rollups = Rollups(store, clock)
 
     async def open(self) -> None:
         await self.store.open()

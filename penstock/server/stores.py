@@ -152,6 +152,20 @@ async def migrate(settings: Settings, *, dry_run: bool = False) -> list[str]:
             return await migrations.migrate(found.dsn, dry_run=dry_run)
 
 
+@contextmanager
+def postgres(settings: Settings) -> Iterator[str]:
+    """The address of PostgreSQL, schema up to date, for what talks to it by itself."""
+    if settings.store in ("sqlite", "memory"):
+        raise Unsupported("pipelines need PostgreSQL: this store has none")
+    with database(settings) as found:
+        from penstock.store.postgres import migrate as migrations
+
+        assert found.dsn is not None
+        with _clearly(settings):
+            asyncio.run(migrations.migrate(found.dsn))
+        yield found.dsn
+
+
 def describe(settings: Settings) -> str:
     """The store in use, without secrets."""
     match settings.store:

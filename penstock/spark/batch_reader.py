@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -14,8 +15,10 @@ from penstock.spark.database import Database, literal, literals
 from penstock.spark.events import Tick
 from penstock.spark.filters import condition
 from penstock.spark.options import OptionError, ReadOptions
+from penstock.spark.ranges import RangePartition
 from penstock.spark.streams import Stream, StreamError, find_streams
 from penstock.spark.tables import TABLES
+from penstock.spark.worker import spare_imports
 
 PIECES = 4
 """Into how many a table is split unless `minPartitions` says otherwise: its size is not known without reading it."""
@@ -35,16 +38,7 @@ class _Reader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: list[Column]) -> None:
         self._options = options
         self._columns = columns
-        self._schema = arrow_schema(columns)
         self._conditions: list[str] = []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Piece)
-        database = Database(self._options.url)
-        for batch in database.batches(partition.query, partition.snapshot):
-            yield fitted(batch, self._columns, self._schema)
-        if partition.read_id is not None:
-            snapshot.done(database, partition.read_id, partition.number)
 
 
 class EventsReader(_Reader):
@@ -52,12 +46,19 @@ class EventsReader(_Reader):
 
     def partitions(self) -> list[InputPartition]:
         found: list[InputPartition] = []
-        for stream in find_streams(Database(self._options.url), self._options.streams, self._options.pattern):
+        options = self._options
+        database = Database(options.url)
+        for stream in find_streams(database, options.streams, options.pattern, options.retries):
             events = stream.between(*self._bounds(stream))
-            for piece in events.pieces(self._options.min_partitions):
-                query = events.query(self._columns, piece, self._options.event_types)
-                found.append(Piece(_narrowed(query, [*self._moments(), *self._conditions])))
+            conditions = (*self._moments(), *self._conditions)
+            for piece in stream.pieces(events, options.min_partitions):
+                found.append(RangePartition(events, piece, options.event_types, conditions))
+        database.close()
         return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return partition.read(Database(self._options.url), self._columns)
 
     def _bounds(self, stream: Stream) -> tuple[Tick, Tick]:
         options = self._options
@@ -89,6 +90,18 @@ class EventsReader(_Reader):
 
 
 class TableReader(_Reader):
+    """Tasks read one snapshot. Who loses the database loses it too, and says so: it cannot be read again."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Piece)
+        spare_imports()
+        database = Database(self._options.url)
+        schema = arrow_schema(self._columns)
+        for batch in database.batches(partition.query, partition.snapshot):
+            yield fitted(batch, self._columns, schema)
+        if partition.read_id is not None:
+            snapshot.done(database, partition.read_id, partition.number)
+
     def partitions(self) -> list[InputPartition]:
         pieces = self._options.min_partitions or PIECES
         name, read_id = snapshot.keep(self._options.url, pieces)
@@ -101,8 +114,14 @@ class TableReader(_Reader):
             conditions.append(f"{table.tenant} = {self._tenant()}")
         if self._options.streams:
             conditions.append(f"{table.name} = any ({literals(list(self._options.streams), 'text')})")
+        since, until = _bound(self._options.starting_at, "-infinity"), _bound(self._options.ending_at, "infinity")
+        if self._options.starting_at is not None:
+            conditions.append(f"{table.time} >= {since}")
+        if self._options.ending_at is not None:
+            conditions.append(f"{table.time} < {until}")
         where = " and ".join(conditions)
-        query = f"select {select_list(self._columns)} from {table.source} where {where}"  # noqa: S608
+        source = table.source.replace("{since}", since).replace("{until}", until)
+        query = f"select {select_list(self._columns)} from {source} where {where}"  # noqa: S608
         return _narrowed(query, self._conditions)
 
     def _tenant(self) -> int:
@@ -131,6 +150,10 @@ class FilteringEventsReader(_Filtering, EventsReader):
 
 class FilteringTableReader(_Filtering, TableReader):
     pass
+
+
+def _bound(moment: datetime | None, otherwise: str) -> str:
+    return f"timestamptz {literal(otherwise if moment is None else moment.isoformat())}"
 
 
 def _narrowed(query: str, conditions: list[str]) -> str:

@@ -5,8 +5,11 @@ Spark demands of a reader exactly the Arrow schema it derives from the Spark typ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -41,6 +44,8 @@ class Column:
     type: DataType
     sql: str
     """An expression whose type PostgreSQL's Arrow driver gives as this one, without an extension around it."""
+    raw: str | None = None
+    """The same cheaper, in a form that `fitted` understands and a filter does not."""
 
     @property
     def is_map(self) -> bool:
@@ -63,23 +68,46 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([pa.field(column.name, ARROW[type(column.type)], nullable=True) for column in columns])
 
 
-def select_list(columns: Sequence[Column]) -> str:
-    return ", ".join(f'{column.sql} as "{column.name}"' for column in columns)
+def select_list(columns: Sequence[Column], *, raw: bool = False) -> str:
+    return ", ".join(f'{(column.raw if raw else None) or column.sql} as "{column.name}"' for column in columns)
 
 
-def fitted(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with the types Spark asks for. A map arrives as two arrays: see `MAP`."""
+def fitted(
+    batch: pa.RecordBatch,
+    columns: Sequence[Column],
+    schema: pa.Schema,
+    constants: Mapping[str, str | int] = MappingProxyType({}),
+) -> pa.RecordBatch:
+    """The same rows with the types Spark asks for; constants are columns that the database was not asked for."""
     arrays: list[pa.Array] = []
-    for position, column in enumerate(columns):
-        array = batch.column(position)
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        if column.is_map:
-            array = _map(array)
-        elif array.type != schema.field(position).type:
-            array = array.cast(schema.field(position).type)
-        arrays.append(array)
+    given = iter(batch.columns)
+    for column, field in zip(columns, schema, strict=True):
+        if column.name in constants:
+            arrays.append(pa.repeat(pa.scalar(constants[column.name], field.type), batch.num_rows))
+        else:
+            arrays.append(_typed(next(given), field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _typed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_map(wanted):
+        return _map(values)
+    if wanted == pa.int64() and pa.types.is_binary(values.type):
+        return _number(values)
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def _number(sent: pa.Array) -> pa.Array:
+    """Whole numbers of eight bytes as PostgreSQL sends those it has no Arrow type for; none of them null."""
+    _, _, data = sent.buffers()
+    numbers = array("q")
+    if len(sent) > 0:
+        numbers.frombytes(memoryview(data)[sent.offset * 8 : (sent.offset + len(sent)) * 8])
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _map(pairs: pa.Array) -> pa.Array:

@@ -7,22 +7,48 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import adbc_driver_manager as adbc
+import adbc_driver_manager.dbapi as dbapi
+import adbc_driver_postgresql
 import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 
 PATIENCE_S = 60.0
 """How long the database may be away before a query fails."""
 BATCH_BYTES = 4_194_304
+KEPT_BYTES = 67_108_864
+"""How much of a query is kept until it is whole. The rows of a longer one are passed on before that."""
+
+FAILURES = (adbc.Error, OSError)
+"""While rows arrive, Arrow reports what the driver says, as an error of input."""
 
 T = TypeVar("T")
 
+_BY_INDEX = """
+    select
+      set_config('enable_seqscan', 'off', false),
+      set_config('enable_bitmapscan', 'off', false),
+      set_config('max_parallel_workers_per_gather', '0', false)
+"""
+
+# The setting is looked at when the transaction commits, and holds for this one alone.
+_SETTLE = """
+    select pg_logical_emit_message(true, 'penstock', '')::text
+    from set_config('synchronous_commit', 'on', true)
+"""
+
 _AWAY = ("08", "57P", "53300")
 """SQLSTATEs by their beginnings: connection failures, shutdowns, too many connections."""
+
+
+class SnapshotLost(RuntimeError):
+    """A read of one moment was cut off, and the moment cannot be found again."""
 
 
 def resolve(url: str) -> str:
@@ -59,6 +85,14 @@ class Database:
         found = self.row(query, *values)
         return None if found is None else found[0]
 
+    def settle(self) -> None:
+        """Return when all that was committed before is on disk, also what its writers did not wait for.
+
+        A crash would make PostgreSQL forget it, and give the numbers of ticks and transactions again: to Spark, which
+        has them in its checkpoint, they would mean another moment than they did.
+        """
+        self.rows(_SETTLE)
+
     @contextmanager
     def transaction(self) -> Iterator[driver.Connection]:
         """A connection of its own, committed at the end and rolled back on an error. Nothing is tried twice."""
@@ -70,20 +104,43 @@ class Database:
             connection.close()
 
     def batches(self, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a query by binary COPY, within an exported snapshot when one is named."""
+        """The rows of a query by binary COPY, within an exported snapshot when one is named.
+
+        Nothing is tried twice once it has begun: rows that were passed on cannot be taken back, and a snapshot is lost
+        with the database that exported it.
+        """
         connection = self._patiently(self.connect)
         try:
-            with connection.cursor(adbc_stmt_kwargs={"adbc.postgresql.batch_size_hint_bytes": BATCH_BYTES}) as cursor:
+            with _bulk_cursor(connection) as cursor:
                 if snapshot is not None:
                     cursor.execute("set transaction isolation level repeatable read, read only")
                     cursor.execute(f"set transaction snapshot {literal(snapshot)}")
                 cursor.execute(query)
                 yield from cursor.fetch_record_batch()
+        except FAILURES as error:
+            if snapshot is not None and _away(error):
+                raise SnapshotLost(f"the database was lost, and with it the moment that was read: {error}") from error
+            raise
         finally:
-            connection.close()
+            _close(connection)
+
+    def slices(self, queries: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of several queries whose answers never change. One that the database dies in is asked again."""
+        reading = _Reading(self)
+        try:
+            for query in queries:
+                yield from self._patiently(partial(reading.whole, query))
+        finally:
+            reading.close()
 
     def connect(self) -> driver.Connection:
-        return driver.connect(resolve(self._url))
+        return _connected(resolve(self._url))
+
+    def connect_by_index(self) -> driver.Connection:
+        """Every statement a transaction of its own, and no plan but by an index: event tables have no statistics."""
+        connection = _connected(resolve(self._url), autocommit=True)
+        _ask(connection, _BY_INDEX, ())
+        return connection
 
     def close(self) -> None:
         if self._kept is not None:
@@ -104,12 +161,64 @@ class Database:
         while True:
             try:
                 return attempt()
-            except adbc.Error as error:
+            except FAILURES as error:
                 self.close()
                 if not _away(error) or time.monotonic() > until:
                     raise
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
+
+
+class _Reading:
+    """A connection for one query after the other."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: driver.Connection | None = None
+        self._cursor: driver.Cursor | None = None
+
+    def whole(self, query: str) -> Iterable[pa.RecordBatch]:
+        """All the rows, or none and an error; unless they are too many to keep."""
+        try:
+            reader = self._begun(query)
+            found, size = [], 0
+            for batch in reader:
+                found.append(batch)
+                size += batch.nbytes
+                if size > KEPT_BYTES:
+                    return chain(found, reader)
+            return found
+        except FAILURES:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._connection is not None:
+            _close(self._connection)
+        self._connection = self._cursor = None
+
+    def _begun(self, query: str) -> Iterator[pa.RecordBatch]:
+        if self._connection is None or self._cursor is None:
+            self._connection = self._database.connect_by_index()
+            self._cursor = _bulk_cursor(self._connection)
+        self._cursor.execute(query)
+        return iter(self._cursor.fetch_record_batch())
+
+
+@lru_cache(maxsize=16)
+def _shared(url: str) -> Any:
+    # Private, but what connections of one database share among themselves; it holds no connection.
+    return dbapi._SharedDatabase(adbc_driver_postgresql.connect(url))
+
+
+def _connected(url: str, *, autocommit: bool = False) -> driver.Connection:
+    """To ask for the types of a database takes longer than to connect, so a process asks once."""
+    shared = _shared(url)
+    return dbapi.Connection(shared, adbc.AdbcConnection(shared._db), autocommit=autocommit)
+
+
+def _bulk_cursor(connection: driver.Connection) -> driver.Cursor:
+    return connection.cursor(adbc_stmt_kwargs={"adbc.postgresql.batch_size_hint_bytes": BATCH_BYTES})
 
 
 def _ask(connection: driver.Connection, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -120,12 +229,14 @@ def _ask(connection: driver.Connection, query: str, values: Sequence[Any]) -> li
     return found
 
 
-def _away(error: adbc.Error) -> bool:
+def _away(error: adbc.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return _broken(error)
     state = error.sqlstate or ""
     return state.startswith(_AWAY) or (not state and isinstance(error, adbc.OperationalError)) or _broken(error)
 
 
-def _broken(error: adbc.Error) -> bool:
+def _broken(error: Exception) -> bool:
     """What libpq says of a dead connection carries no SQLSTATE, and not always the same class."""
     text = str(error).lower()
     return any(
@@ -135,7 +246,7 @@ def _broken(error: adbc.Error) -> bool:
 
 def _close(connection: driver.Connection) -> None:
     # It may be dead already; that is why we close it.
-    with suppress(adbc.Error):
+    with suppress(*FAILURES):
         connection.close()
 
 

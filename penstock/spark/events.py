@@ -2,6 +2,9 @@
 
 What lies between two ticks never changes: it is the set of events visible in the later snapshot and not in the
 earlier one. So tasks may read it in any order, and read it again, and together they see each event once.
+
+Many events are read in slices by their ids, a few by their transactions; see `_by_id` and `_by_transaction`. What a
+slice holds is small enough to be kept until it is whole, so that a database that dies in the middle costs one slice.
 """
 
 from __future__ import annotations
@@ -9,13 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, StringType, TimestampType
 
 from penstock.spark.columns import Column, select_list
 from penstock.spark.database import literal, literals
 
-EVENTS_PER_PARTITION = 250_000
+EVENTS_PER_PARTITION = 500_000
+EVENTS_PER_SLICE = 32_768
+WORTH_TWO = 100_000
+"""So many events are split in two though one task could read them: there is hardly a machine with one core."""
 MOST_PARTITIONS = 256
 
 _VALUE = Column("value", StringType(), "e.ev_data")
@@ -33,7 +40,7 @@ _HEADERS = Column(
 
 
 def columns(*, binary: bool = False, headers: bool = False) -> list[Column]:
-    """What an event is to Spark. `stream` and `tick` are the same for a whole range: see `Range.query`."""
+    """What an event is to Spark. `stream` and `tick` are the same for a whole range: see `Range.constants`."""
     return [
         Column("key", StringType(), "e.ev_extra4"),
         _BINARY_VALUE if binary else _VALUE,
@@ -42,7 +49,7 @@ def columns(*, binary: bool = False, headers: bool = False) -> list[Column]:
         Column("timestamp", TimestampType(), "e.ev_time"),
         Column("type", StringType(), "e.ev_type"),
         Column("tick", LongType(), "{tick}::bigint"),
-        Column("txid", LongType(), "e.ev_txid::text::bigint"),
+        Column("txid", LongType(), "e.ev_txid::text::bigint", raw="e.ev_txid"),
         Column("retry", IntegerType(), "coalesce(e.ev_retry, 0)"),
         *([_HEADERS] if headers else []),
     ]
@@ -55,6 +62,26 @@ class Tick:
     event_seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a range. With bounds, the events whose ids lie between them; without, all by their transactions."""
+
+    first: int | None = None
+    below: int | None = None
+    outside: tuple[int, int] | None = None
+    """Besides, those whose ids lie outside of all pieces."""
+
+    def slices(self) -> Iterator[Piece]:
+        if self.outside is not None:
+            yield Piece(outside=self.outside)
+        if self.first is None or self.below is None:
+            if self.outside is None:
+                yield self
+            return
+        for first in range(self.first, self.below, EVENTS_PER_SLICE):
+            yield Piece(first, min(first + EVENTS_PER_SLICE, self.below))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """The events of one stream after one tick, up to another."""
@@ -64,44 +91,77 @@ class Range:
     """Quoted names of the event tables that may hold them."""
     after: Tick
     until: Tick
+    retries: bool = False
+    """Whether events that consumers asked to see again are read too."""
 
     @property
     def expected(self) -> int:
         """About how many events there are; late commits and roll-backs make it wrong."""
         return max(self.until.event_seq - self.after.event_seq, 0)
 
-    def pieces(self, at_least: int | None) -> Iterator[tuple[int | None, int | None]]:
-        """Bounds of event ids, `(from, below)`, open at both ends: an old id may have been committed late."""
-        count = max(-(-self.expected // EVENTS_PER_PARTITION), at_least or 1)
-        count = max(min(count, MOST_PARTITIONS, self.expected), 1)
-        start, width = self.after.event_seq + 1, self.expected
-        borders = [start + width * number // count for number in range(1, count)]
-        yield from zip([None, *borders], [*borders, None], strict=True)
+    @property
+    def constants(self) -> dict[str, str | int]:
+        """Columns that are the same for every event: they need not come from the database a million times."""
+        return {"stream": self.stream, "tick": self.until.id}
 
-    def query(self, chosen: Sequence[Column], piece: tuple[int | None, int | None], types: Sequence[str] = ()) -> str:
-        wanted = select_list(chosen).replace("{stream}", literal(self.stream)).replace("{tick}", str(self.until.id))
-        where = self._where(piece, types)
-        parts = [f"select {wanted} from {table} as e where {where}" for table in self.tables]  # noqa: S608
+    def pieces(self, at_least: int | None, *, strays: bool = True) -> list[Piece]:
+        """Slices of about the same number of ids. The first also reads the strays, unless there are known to be none:
+        events with an id from before the first tick that were committed late, or with an id of the sender's choice."""
+        count = max(-(-self.expected // EVENTS_PER_PARTITION), at_least or 1, 2 if self.expected >= WORTH_TWO else 1)
+        count = min(count, MOST_PARTITIONS, self.expected)
+        if count <= 1 and self.expected <= EVENTS_PER_SLICE:
+            return [Piece()]
+        start, end = self.after.event_seq + 1, self.until.event_seq + 1
+        borders = [start + self.expected * number // count for number in range(count + 1)]
+        found = [Piece(first, below) for first, below in pairwise(borders)]
+        return [Piece(found[0].first, found[0].below, (start, end) if strays else None), *found[1:]]
+
+    def query(
+        self, wanted: Sequence[Column], piece: Piece, types: Sequence[str] = (), conditions: Sequence[str] = ()
+    ) -> str:
+        """`conditions` are about the columns by their names, those that are constant among them."""
+        given = [column for column in wanted if column.name not in self.constants]
+        if not conditions:
+            return self._union(select_list(given, raw=True), piece, types)
+        everything = self._union(select_list(wanted), piece, types)
+        names = ", ".join(f'"{column.name}"' for column in given)
+        return f"select {names} from ({everything}) as r where {' and '.join(conditions)}"  # noqa: S608
+
+    def _union(self, listed: str, piece: Piece, types: Sequence[str]) -> str:
+        listed = listed.replace("{stream}", literal(self.stream)).replace("{tick}", str(self.until.id))
+        # A retried event belongs to the consumer that asked for it.
+        common = ["(e.ev_owner is null or e.ev_retry > 0)" if self.retries else "e.ev_owner is null"]
+        if types:
+            common.append(f"e.ev_type = any ({literals(list(types), 'text')})")
+        ways = self._by_transaction(piece) if piece.first is None else [self._by_id(piece)]
+        parts = [
+            f"select {listed} from {table} as e where {' and '.join([*way, *common])}"  # noqa: S608
+            for table in self.tables
+            for way in ways
+        ]
         return " union all ".join(parts)
 
-    def _where(self, piece: tuple[int | None, int | None], types: Sequence[str]) -> str:
+    def _by_id(self, piece: Piece) -> list[str]:
+        """A range of the index on the id. The other index would be the wrong one, and cannot be used like this."""
+        return [
+            f"e.ev_id >= {piece.first}",
+            f"e.ev_id < {piece.below}",
+            f"pg_visible_in_snapshot(e.ev_txid, {literal(self.until.snapshot)}::pg_snapshot)",
+            f"not pg_visible_in_snapshot(e.ev_txid, {literal(self.after.snapshot)}::pg_snapshot)",
+        ]
+
+    def _by_transaction(self, piece: Piece) -> list[list[str]]:
+        """Transactions that began after the earlier tick are a range of the index, those under way at it a list."""
         earlier, later = snapshot_parts(self.after.snapshot), snapshot_parts(self.until.snapshot)
-        # Transactions that began after the earlier tick, and those that were under way at it.
-        born = f"(e.ev_txid >= '{earlier.xmax}' and e.ev_txid < '{later.xmax}')"
+        visible = f"pg_visible_in_snapshot(e.ev_txid, {literal(self.until.snapshot)}::pg_snapshot)"
+        ways = [[f"e.ev_txid >= '{earlier.xmax}'", f"e.ev_txid < '{later.xmax}'", visible]]
         if earlier.running:
             running = ", ".join(f"'{xid}'" for xid in earlier.running)
-            born = f"({born} or e.ev_txid in ({running}))"
-        conditions = [born, f"pg_visible_in_snapshot(e.ev_txid, {literal(self.until.snapshot)}::pg_snapshot)"]
-        # A retried event belongs to the consumer that asked for it.
-        conditions.append("e.ev_owner is null")
-        first, below = piece
-        if first is not None:
-            conditions.append(f"e.ev_id >= {first}")
-        if below is not None:
-            conditions.append(f"e.ev_id < {below}")
-        if types:
-            conditions.append(f"e.ev_type = any ({literals(list(types), 'text')})")
-        return " and ".join(conditions)
+            ways.append([f"e.ev_txid = any (array[{running}]::xid8[])", visible])
+        if piece.outside is not None:
+            start, end = piece.outside
+            ways = [[*way, f"(e.ev_id + 0 < {start} or e.ev_id + 0 >= {end})"] for way in ways]
+        return ways
 
 
 @dataclass(frozen=True, slots=True)

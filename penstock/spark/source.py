@@ -12,11 +12,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark import events
+from penstock.spark.archive_reader import ArchiveStreamReader
 from penstock.spark.batch_reader import EventsReader, FilteringEventsReader, FilteringTableReader, TableReader
 from penstock.spark.columns import Column, chosen, struct
 from penstock.spark.options import OptionError, ReadOptions, read_options, write_options
 from penstock.spark.stream_reader import EventsStreamReader
 from penstock.spark.tables import TABLES
+from penstock.spark.worker import spare_imports
 from penstock.spark.writer import BatchWriter, StreamWriter
 
 
@@ -26,9 +28,11 @@ class PenstockSource(DataSource):
         return "penstock"
 
     def schema(self) -> StructType:
+        spare_imports()
         return struct(_columns(read_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        spare_imports()
         options = read_options(self.options)
         columns = chosen(_all_columns(options), schema.names)
         if options.table == "events":
@@ -37,13 +41,16 @@ class PenstockSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_options(self.options)
+        if options.table == "archive":
+            return ArchiveStreamReader(options, chosen(_all_columns(options), schema.names))
         if options.table != "events":
-            raise OptionError("table", "only events can be read as a stream")
+            raise OptionError("table", "only events and the archive can be read as a stream")
         return EventsStreamReader(options, chosen(_all_columns(options), schema.names))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise OptionError("mode", "what was sent cannot be overwritten; use append")
+        spare_imports()
         return BatchWriter(write_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802

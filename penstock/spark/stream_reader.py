@@ -21,10 +21,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.spark.columns import Column, arrow_schema, fitted
+from penstock.spark.columns import Column
 from penstock.spark.database import Database
-from penstock.spark.events import Tick
+from penstock.spark.events import Range, Tick
 from penstock.spark.options import OptionError, ReadOptions
+from penstock.spark.ranges import RangePartition
 from penstock.spark.streams import Stream, StreamError, find_streams
 
 Offset = dict[str, dict[str, int]]
@@ -43,7 +44,6 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, columns: list[Column]) -> None:
         self._options = options
         self._columns = columns
-        self._schema = arrow_schema(columns)
         self._database = Database(options.url)
         self._target: Offset | None = None
         self._acknowledged: dict[str, int] = {}
@@ -55,6 +55,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Asked for only without a checkpoint."""
         offset = {stream.name: {"tick": self._first(stream).id} for stream in self._streams()}
+        self._database.settle()
         self._acknowledge(offset)
         return _sorted(offset)
 
@@ -91,7 +92,10 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # A micro-batch of nothing is not worth its half second.
                 until = after if until.id >= after.id else until
             offset[stream.name] = {"tick": max(until.id, after.id)}
-        return start if self._too_few(start, offset, streams) else _sorted(offset)
+        if offset == start or self._too_few(start, offset, streams):
+            return start
+        self._database.settle()
+        return _sorted(offset)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """All that was committed before now is read, and nothing else: so it needs a tick of its own."""
@@ -137,18 +141,17 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             events = self._range(stream, start, end)
             if events.until.id <= events.after.id:
                 continue
-            for piece in events.pieces(self._options.min_partitions):
-                found.append(EventsPartition(events.query(self._columns, piece, self._options.event_types)))
+            for piece in stream.pieces(events, self._options.min_partitions):
+                found.append(RangePartition(events, piece, self._options.event_types))
         return found
 
-    def _range(self, stream: Stream, start: Mapping[str, Any], end: Mapping[str, Any]) -> Any:
+    def _range(self, stream: Stream, start: Mapping[str, Any], end: Mapping[str, Any]) -> Range:
         after, until = self._start(stream, start), self._at(stream, end[stream.name]["tick"])
         return stream.between(after, until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, EventsPartition)
-        for batch in Database(self._options.url).batches(partition.query):
-            yield fitted(batch, self._columns, self._schema)
+        assert isinstance(partition, RangePartition)
+        return partition.read(Database(self._options.url), self._columns)
 
     # The consumer in PostgreSQL
 
@@ -193,7 +196,8 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _streams(self) -> list[Stream]:
         """Those of the pattern are looked up each time: new ones may have come."""
         if self._options.pattern is not None or not self._known:
-            for stream in find_streams(self._database, self._options.streams, self._options.pattern):
+            options = self._options
+            for stream in find_streams(self._database, options.streams, options.pattern, options.retries):
                 self._known.setdefault(stream.name, stream)
         return [self._known[name] for name in sorted(self._known)]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from penstock.spark.database import Database
-from penstock.spark.events import Range, Tick
+from penstock.spark.events import Piece, Range, Tick
 from penstock.store.queries import parse
 
 SQL = parse((Path(__file__).parent / "streams.sql").read_text("utf-8"))
@@ -18,8 +18,9 @@ class StreamError(RuntimeError):
 
 
 class Stream:
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database, name: str, retries: bool = False) -> None:
         self._database = database
+        self._retries = retries
         self.name = name
 
     @cached_property
@@ -58,14 +59,29 @@ class Stream:
         return reach or self._tick("next_tick", after.id) or until
 
     def between(self, after: Tick, until: Tick) -> Range:
-        return Range(stream=self.name, tables=self._about[1], after=after, until=until)
+        return Range(stream=self.name, tables=self._about[1], after=after, until=until, retries=self._retries)
 
     def is_empty(self, events: Range) -> bool:
         """Looked up: a late commit has an old event id, so equal sequence numbers prove nothing."""
         if events.expected > 0:
             return False
-        query = f"select true from ({events.query((), (None, None))}) as e limit 1"  # noqa: S608
-        return not self._database.rows(query)
+        query = f"select true from ({events.query((), Piece())}) as e limit 1"  # noqa: S608
+        # By an index: the planner, which knows nothing of these tables, might walk through one of them whole.
+        return not any(batch.num_rows for batch in self._database.slices([query]))
+
+    def pieces(self, events: Range, at_least: int | None) -> list[Piece]:
+        found = events.pieces(at_least)
+        if found[0].outside is None:
+            return found
+        # To look for strays takes a walk through all the events again; the ends of the tables are known at once.
+        ends = ", ".join(
+            f"(select min(e.ev_id) from {table} as e), (select max(e.ev_id) from {table} as e)"  # noqa: S608
+            for table in events.tables
+        )
+        row = self._database.row(f"select {ends}")
+        start, end = found[0].outside
+        strays = any(id is not None and not start <= id < end for id in row or ())
+        return events.pieces(at_least, strays=strays)
 
     def tick_now(self) -> None:
         """So that everything committed by now lies before a tick."""
@@ -90,9 +106,11 @@ class Stream:
         return found
 
 
-def find_streams(database: Database, names: tuple[str, ...], pattern: str | None) -> list[Stream]:
+def find_streams(
+    database: Database, names: tuple[str, ...], pattern: str | None, retries: bool = False
+) -> list[Stream]:
     if pattern is not None:
         names = tuple(row[0] for row in database.rows(SQL["streams_like"], pattern))
         if not names:
             raise StreamError(f"no stream matches {pattern!r}")
-    return [Stream(database, name) for name in sorted(names)]
+    return [Stream(database, name, retries) for name in sorted(names)]

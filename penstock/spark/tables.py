@@ -16,13 +16,15 @@ TEXT, INT, LONG, FLAG, MOMENT, REAL = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     source: str
-    """What follows `from`; `t` is the row that has the tenant."""
+    """What follows `from`; `t` is the row that has the tenant. `{since}` and `{until}` are the bounds."""
     tenant: str
     """The expression that must be the tenant's id."""
     name: str
     """The expression that `subscribe` is compared with."""
     split: str
     """A whole number that spreads the rows over the pieces."""
+    time: str
+    """The moment that `startingTimestamp` and `endingTimestamp` bound."""
     columns: tuple[Column, ...]
 
 
@@ -32,6 +34,7 @@ TABLES: dict[str, Table] = {
         tenant="q.tenant_id",
         name="q.name",
         split="t.id",
+        time="t.sent_at",
         columns=(
             Column("queue", TEXT, "q.name"),
             Column("id", LONG, "t.id"),
@@ -54,6 +57,7 @@ TABLES: dict[str, Table] = {
         tenant="t.tenant_id",
         name="t.queue",
         split="t.id",
+        time="t.archived_at",
         columns=(
             Column("queue", TEXT, "t.queue"),
             Column("id", LONG, "t.id"),
@@ -81,6 +85,7 @@ TABLES: dict[str, Table] = {
         tenant="t.tenant_id",
         name="q.name",
         split="t.id",
+        time="t.created_at",
         columns=(
             Column("queue", TEXT, "q.name"),
             Column("id", LONG, "t.id"),
@@ -105,6 +110,7 @@ TABLES: dict[str, Table] = {
         tenant="q.tenant_id",
         name="q.name",
         split="t.job_id",
+        time="t.ended_at",
         columns=(
             Column("queue", TEXT, "q.name"),
             Column("job_id", LONG, "t.job_id"),
@@ -121,6 +127,7 @@ TABLES: dict[str, Table] = {
         tenant="t.tenant_id",
         name="coalesce(t.topic, t.routing_key)",
         split="t.id",
+        time="t.created_at",
         columns=(
             Column("id", LONG, "t.id"),
             Column("topic", TEXT, "t.topic"),
@@ -140,6 +147,7 @@ TABLES: dict[str, Table] = {
         tenant="",
         name="q.queue_name",
         split="t.dl_id",
+        time="t.dl_time",
         columns=(
             Column("stream", TEXT, "q.queue_name"),
             Column("id", LONG, "t.dl_id"),
@@ -151,6 +159,40 @@ TABLES: dict[str, Table] = {
             Column("timestamp", MOMENT, "t.ev_time"),
             Column("type", TEXT, "t.ev_type"),
             Column("value", TEXT, "t.ev_data"),
+        ),
+    ),
+    "facts": Table(
+        source="penstock.facts({since}, {until}) as t",
+        tenant="",
+        name="t.name",
+        split="t.id",
+        time="t.at",
+        columns=(
+            Column("kind", TEXT, "t.kind"),
+            Column("tenant", TEXT, "t.tenant"),
+            Column("name", TEXT, "t.name"),
+            Column("at", MOMENT, "t.at"),
+            *(Column(count, INT, f"t.{count}") for count in ("sent", "done", "retried", "failed", "dead")),
+            Column("latency_s", REAL, "t.latency_s"),
+            Column("error", TEXT, "t.error"),
+        ),
+    ),
+    "rollups": Table(
+        source="penstock.rollups as t",
+        tenant="t.tenant_id",
+        name="t.name",
+        split="extract(hour from t.starts_at)::integer",
+        time="t.starts_at",
+        columns=(
+            Column("kind", TEXT, "t.kind"),
+            Column("name", TEXT, "t.name"),
+            Column("step", TEXT, "t.step"),
+            Column("starts_at", MOMENT, "t.starts_at"),
+            *(Column(count, LONG, f"t.{count}") for count in ("sent", "done", "retried", "failed", "dead")),
+            *(
+                Column(number, REAL, f"t.{number}")
+                for number in ("retry_rate", "dead_rate", "per_second", "p50_s", "p95_s", "p99_s", "max_s")
+            ),
         ),
     ),
 }  # fmt: skip

@@ -1,13 +1,15 @@
 """Writing: tasks stage their rows by binary COPY, the driver publishes them in one transaction with a ledger.
 
 A micro-batch that Spark writes again finds its number in the ledger and writes nothing. What a killed attempt staged
-belongs to no commit, and is collected later.
+belongs to no commit, and is collected later. A task that loses its database fails, and Spark runs it again.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,9 +17,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import IntegerType, StringType, StructType, TimestampType
 from pyspark.taskcontext import TaskContext
 
+from penstock.spark import direct
 from penstock.spark.columns import ARROW
 from penstock.spark.database import Database
 from penstock.spark.options import OptionError, WriteOptions
+from penstock.spark.worker import spare_imports
 
 COLUMNS = {
     "name": StringType(),
@@ -34,15 +38,19 @@ COLUMNS = {
 SETTLE_S = 86_400
 """What is staged for a day belongs to nobody any more."""
 
-_PUBLISH = "select penstock.publish_staged($1, $2, string_to_array($3, ','), $4, $5, $6, $7, now())"
+_PUBLISH = "select penstock.publish_staged($1, $2, string_to_array($3, ',')::bigint[], $4, $5, $6, $7, $8, now())"
 _COLLECT = "select penstock.collect_staged(now() - make_interval(secs => $1))"
-_DISCARD = "delete from penstock.spark_staging as s where s.attempt = any (string_to_array($1, ','))"
+_DISCARD = "delete from penstock.spark_staging as s where s.attempt = any (string_to_array($1, ',')::bigint[])"
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    attempt: str
+    """What a task has staged, or written when it wrote directly: then there is no attempt to publish."""
+
+    attempt: int | None
     rows: int
+    query: str | None = None
+    """The writer that commits is a new one, and only a task knows which query it works for."""
 
 
 class _Staging:
@@ -51,28 +59,39 @@ class _Staging:
         self._names = check(schema, options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        spare_imports()
         context = TaskContext.get()
-        attempt = uuid4().hex if context is None else f"{context.taskAttemptId()}-{uuid4().hex}"
+        query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+        database = Database(self._options.url)
+        if direct.applies(self._options):
+            return Staged(None, direct.write(database, self._options, self._names, iterator), query)
+        attempt = _attempt(context.partitionId() if context is not None else 0)
         counted = _Counted(attempt, self._names)
-        with Database(self._options.url).transaction() as connection, connection.cursor() as cursor:
-            for batch in counted.staged(iterator):
-                cursor.adbc_ingest("spark_staging", batch, mode="append", db_schema_name="penstock")
-        return Staged(attempt, counted.rows)
+        batches = counted.staged(iterator)
+        if (first := next(batches, None)) is not None:
+            reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+            with database.transaction() as connection, connection.cursor() as cursor:
+                cursor.adbc_ingest("spark_staging", reader, mode="append", db_schema_name="penstock")
+        return Staged(attempt, counted.rows, query)
 
     def _publish(self, messages: list[WriterCommitMessage | None], query: str | None, batch: int) -> None:
-        staged = [message for message in messages if isinstance(message, Staged)]
+        staged = [message for message in messages if isinstance(message, Staged) and message.attempt is not None]
+        if not staged:
+            return
         options = self._options
         database = Database(options.url)
+        # Asked again when the answer was lost, so even a write that nobody numbers has a name.
         database.rows(
-            _PUBLISH, query, batch, ",".join(message.attempt for message in staged),
-            sum(message.rows for message in staged), options.target, options.tenant, options.name,
+            _PUBLISH, query or f"write {uuid4().hex}", batch, ",".join(str(message.attempt) for message in staged),
+            sum(message.rows for message in staged), options.target, options.tenant, options.name, query is None,
         )  # fmt: skip
         database.rows(_COLLECT, float(SETTLE_S))
         database.close()
 
     def _discard(self, messages: list[WriterCommitMessage | None]) -> None:
-        staged = [message.attempt for message in messages if isinstance(message, Staged)]
-        Database(self._options.url).rows(_DISCARD, ",".join(staged))
+        staged = [str(message.attempt) for message in messages if isinstance(message, Staged) and message.attempt]
+        if staged:
+            Database(self._options.url).rows(_DISCARD, ",".join(staged))
 
 
 class BatchWriter(_Staging, DataSourceArrowWriter):
@@ -86,34 +105,24 @@ class BatchWriter(_Staging, DataSourceArrowWriter):
 
 
 class StreamWriter(_Staging, DataSourceStreamArrowWriter):
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        staged = super().write(iterator)
-        context = TaskContext.get()
-        assert isinstance(staged, Staged)
-        query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
-        return StagedInQuery(staged.attempt, staged.rows, query or "")
-
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        queries = {message.query for message in messages if isinstance(message, StagedInQuery)}
+        queries = {message.query for message in messages if isinstance(message, Staged)}
         query = next(iter(queries), None) if self._options.exactly_once else None
-        if messages:
-            self._publish(messages, self._options.app_id or query, batchId)
+        self._publish(messages, self._options.app_id or query, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._discard(messages)
 
 
-@dataclass
-class StagedInQuery(Staged):
-    """The writer that commits is a new one, and only a task knows which query it works for."""
-
-    query: str
+def _attempt(partition: int) -> int:
+    """A number that no other attempt has, in the order of the partitions: so that rows keep theirs."""
+    return partition << 40 | secrets.randbits(40)
 
 
 class _Counted:
     """The batches with the columns of the staging table, counted on their way."""
 
-    def __init__(self, attempt: str, names: list[str]) -> None:
+    def __init__(self, attempt: int, names: list[str]) -> None:
         self._attempt = attempt
         self._names = names
         self.rows = 0
@@ -124,7 +133,7 @@ class _Counted:
                 continue
             first, self.rows = self.rows, self.rows + batch.num_rows
             arrays = {
-                "attempt": pa.array([self._attempt] * batch.num_rows, pa.string()),
+                "attempt": pa.repeat(pa.scalar(self._attempt, pa.int64()), batch.num_rows),
                 "position": pa.array(range(first, self.rows), pa.int64()),
                 **{name: batch.column(name).cast(ARROW[type(COLUMNS[name])]) for name in self._names},
             }

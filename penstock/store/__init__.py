@@ -34,6 +34,8 @@ from penstock.model import (
 )
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
+from penstock.store.pipelines import PipelineStore
+from penstock.store.rollups import RollupStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.streams import StreamStore
 from penstock.store.topics import TopicStore
@@ -51,6 +53,10 @@ class Store(Protocol):
     """Jobs, and what goes with them: request rates and the audit."""
     outbox: OutboxStore
     """What would leave the machine for a phone or a mailbox."""
+    pipelines: PipelineStore
+    """Runs of Spark's pipelines; on PostgreSQL only."""
+    rollups: RollupStore
+    """Insights: numbers per hour and day; on PostgreSQL only."""
     schedules: ScheduleStore
     """Schedules, and the firing of those that are due."""
     streams: StreamStore

@@ -19,8 +19,10 @@ from penstock.wire.http import TEXT, Request, Response, Route
 from penstock.wire.openapi import Operation
 from penstock.wire.rest_deliveries import DeliveryRoutes
 from penstock.wire.rest_events import EventRoutes
+from penstock.wire.rest_insights import InsightRoutes
 from penstock.wire.rest_messages import MessageRoutes
 from penstock.wire.rest_outbox import OutboxRoutes
+from penstock.wire.rest_pipelines import PipelineRoutes
 from penstock.wire.rest_queues import QueueRoutes
 from penstock.wire.rest_schedules import ScheduleRoutes
 from penstock.wire.rest_streams import StreamRoutes
@@ -59,6 +61,8 @@ class Rest:
             *OutboxRoutes(engine).operations(),
             *ScheduleRoutes(engine).operations(),
             *StreamRoutes(engine).operations(),
+            *PipelineRoutes(engine).operations(),
+            *InsightRoutes(engine).operations(),
             *self._own_operations(),
         ]
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark import streams
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def write(frame: DataFrame, dsn: str, **options: str) -> None:

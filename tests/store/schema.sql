@@ -324,6 +324,9 @@ CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant text, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency_s double precision, error text)
+    LANGUAGE sql STABLE;
+
 CREATE FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -606,19 +609,25 @@ CREATE FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts text[], p_count bigint, p_target text, p_tenant text, p_name text, p_now timestamp with time zone) RETURNS boolean
+CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off';
+
+CREATE FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_name text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_events(p_attempts text[], p_name text) RETURNS void
+CREATE FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_jobs(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_messages(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION penstock.publish_staged_stream(p_attempts bigint[], p_name text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -654,6 +663,14 @@ CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_lim
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.record_rollup_errors(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.record_rollups(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -675,6 +692,10 @@ CREATE FUNCTION penstock.remove_messages(p_bin bigint, p_ids bigint[]) RETURNS i
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.replay_delivery_row(p_tenant bigint, p_id bigint, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.report_pipeline_run(p_run bigint, p_state text, p_rows bigint, p_batches bigint, p_lag_events bigint, p_lag_s double precision, p_note text, p_error text, p_progress jsonb, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -730,7 +751,11 @@ CREATE FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestam
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.staged_portions(p_attempts text[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) RETURNS SETOF record
+CREATE FUNCTION penstock.settle_rollups(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) RETURNS SETOF record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -738,7 +763,15 @@ CREATE FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_desti
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline text, p_settings jsonb, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.stream_exists(p_stream text) RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -830,7 +863,8 @@ CREATE TABLE penstock.archive (
     trace text,
     attributes json,
     headers json,
-    body text NOT NULL
+    body text NOT NULL,
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL
 );
 
 CREATE TABLE penstock.audit (
@@ -1072,6 +1106,34 @@ ALTER TABLE penstock.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE penstock.pipeline_runs (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    settings jsonb NOT NULL,
+    state text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    rows bigint DEFAULT 0 NOT NULL,
+    batches bigint DEFAULT 0 NOT NULL,
+    lag_events bigint,
+    lag_s double precision,
+    note text,
+    error text,
+    progress jsonb,
+    CONSTRAINT pipeline_runs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text])))
+);
+
+ALTER TABLE penstock.pipeline_runs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.pipeline_runs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE SEQUENCE penstock.publication_ids
     START WITH 1
     INCREMENT BY 1
@@ -1160,6 +1222,40 @@ CREATE TABLE penstock.records (
     created_at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE penstock.rollup_errors (
+    tenant_id bigint NOT NULL,
+    starts_at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    shape text NOT NULL,
+    count bigint NOT NULL,
+    example text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE penstock.rollups (
+    tenant_id bigint NOT NULL,
+    step text NOT NULL,
+    starts_at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    sent bigint NOT NULL,
+    done bigint NOT NULL,
+    retried bigint NOT NULL,
+    failed bigint NOT NULL,
+    dead bigint NOT NULL,
+    retry_rate double precision,
+    dead_rate double precision,
+    per_second double precision NOT NULL,
+    p50_s double precision,
+    p95_s double precision,
+    p99_s double precision,
+    max_s double precision,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT rollups_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'job'::text, 'stream'::text, 'delivery'::text]))),
+    CONSTRAINT rollups_step_check CHECK ((step = ANY (ARRAY['hour'::text, 'day'::text])))
+);
+
 CREATE TABLE penstock.route_removals (
     tenant_id bigint NOT NULL,
     version bigint NOT NULL,
@@ -1185,7 +1281,8 @@ CREATE TABLE penstock.shared_secrets (
 CREATE TABLE penstock.spark_ledger (
     query text NOT NULL,
     batch bigint NOT NULL,
-    written_at timestamp with time zone NOT NULL
+    written_at timestamp with time zone NOT NULL,
+    once boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE penstock.spark_pieces (
@@ -1195,7 +1292,7 @@ CREATE TABLE penstock.spark_pieces (
 );
 
 CREATE UNLOGGED TABLE penstock.spark_staging (
-    attempt text NOT NULL,
+    attempt bigint NOT NULL,
     "position" bigint NOT NULL,
     staged_at timestamp with time zone DEFAULT now() NOT NULL,
     name text,
@@ -1337,6 +1434,9 @@ ALTER TABLE ONLY penstock.move_tasks
 ALTER TABLE ONLY penstock.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY penstock.pipeline_runs
+    ADD CONSTRAINT pipeline_runs_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY penstock.publish_outbox
     ADD CONSTRAINT publish_outbox_pkey PRIMARY KEY (id);
 
@@ -1351,6 +1451,12 @@ ALTER TABLE ONLY penstock.rate_buckets
 
 ALTER TABLE ONLY penstock.records
     ADD CONSTRAINT records_pkey PRIMARY KEY (tenant_id, kind, name);
+
+ALTER TABLE ONLY penstock.rollup_errors
+    ADD CONSTRAINT rollup_errors_pkey PRIMARY KEY (tenant_id, starts_at, kind, name, shape);
+
+ALTER TABLE ONLY penstock.rollups
+    ADD CONSTRAINT rollups_pkey PRIMARY KEY (tenant_id, step, starts_at, kind, name);
 
 ALTER TABLE ONLY penstock.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (id);
@@ -1397,7 +1503,11 @@ ALTER TABLE ONLY penstock.topics
 ALTER TABLE ONLY penstock.waiting
     ADD CONSTRAINT waiting_pkey PRIMARY KEY (queue_id, node);
 
+CREATE INDEX archive_moments ON penstock.archive USING brin (archived_at) WITH (autosummarize='on');
+
 CREATE INDEX archive_time ON penstock.archive USING btree (tenant_id, queue, archived_at);
+
+CREATE INDEX archive_txid ON penstock.archive USING btree (tenant_id, txid);
 
 CREATE INDEX audit_tenant ON penstock.audit USING btree (tenant_id, id);
 
@@ -1405,9 +1515,13 @@ CREATE INDEX bin_changes_bin ON penstock.bin_changes USING btree (bin_id);
 
 CREATE INDEX dedup_expiry ON penstock.dedup USING btree (expires_at);
 
+CREATE INDEX deliveries_created ON penstock.deliveries USING brin (created_at) WITH (autosummarize='on');
+
 CREATE INDEX deliveries_delivered ON penstock.deliveries USING btree (finished_at) WHERE (state = 2);
 
 CREATE INDEX deliveries_due ON penstock.deliveries USING btree (lane, due_at) WHERE (state < 2);
+
+CREATE INDEX deliveries_exhausted ON penstock.deliveries USING btree (finished_at) WHERE (state = 3);
 
 CREATE INDEX deliveries_list ON penstock.deliveries USING btree (tenant_id, id);
 
@@ -1451,15 +1565,21 @@ CREATE INDEX outbox_age ON penstock.outbox USING btree (created_at);
 
 CREATE INDEX outbox_list ON penstock.outbox USING btree (tenant_id, id);
 
+CREATE INDEX pipeline_runs_tenant ON penstock.pipeline_runs USING btree (tenant_id, id);
+
 CREATE INDEX queues_dead_letters ON penstock.queues USING btree (dead_letter_queue_id);
 
 CREATE UNIQUE INDEX records_handle ON penstock.records USING btree (tenant_id, kind, handle) WHERE (handle IS NOT NULL);
+
+CREATE INDEX rollup_errors_age ON penstock.rollup_errors USING btree (starts_at);
+
+CREATE INDEX rollups_age ON penstock.rollups USING btree (step, starts_at);
 
 CREATE INDEX route_removals_version ON penstock.route_removals USING btree (tenant_id, version);
 
 CREATE INDEX schedules_due ON penstock.schedules USING btree (due_at, id) WHERE (status = 'active'::text);
 
-CREATE INDEX spark_staging_attempt ON penstock.spark_staging USING btree (attempt);
+CREATE INDEX spark_staging_attempt ON penstock.spark_staging USING btree (attempt, "position");
 
 CREATE INDEX subscriptions_list ON penstock.subscriptions USING btree (tenant_id, id);
 
@@ -1500,6 +1620,9 @@ ALTER TABLE ONLY penstock.move_tasks
 ALTER TABLE ONLY penstock.outbox
     ADD CONSTRAINT outbox_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
+ALTER TABLE ONLY penstock.pipeline_runs
+    ADD CONSTRAINT pipeline_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_dead_letter_queue_id_fkey FOREIGN KEY (dead_letter_queue_id) REFERENCES penstock.queues(id) ON DELETE SET NULL;
 
@@ -1508,6 +1631,12 @@ ALTER TABLE ONLY penstock.queues
 
 ALTER TABLE ONLY penstock.records
     ADD CONSTRAINT records_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.rollup_errors
+    ADD CONSTRAINT rollup_errors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.rollups
+    ADD CONSTRAINT rollups_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
 ALTER TABLE ONLY penstock.schedules
     ADD CONSTRAINT schedules_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
@@ -1638,6 +1767,8 @@ GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority i
 
 REVOKE ALL ON FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) FROM PUBLIC;
@@ -1762,13 +1893,15 @@ REVOKE ALL ON FUNCTION penstock.publish_event_text(p_key text, p_body text, p_js
 
 REVOKE ALL ON FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], p_topic_ids bigint[], p_topics text[], p_routing_keys text[], p_versions bigint[], p_groups text[], p_dedups text[], p_dedup_scopes text[], p_marks text[], p_outbox bigint[], p_bodies text[], p_send_of integer[], p_send_queues text[], p_send_bodies integer[], p_send_json boolean[], p_send_delays integer[], p_send_groups text[], p_send_dedups text[], p_send_attributes text[], p_send_headers text[], p_send_traces text[], p_send_sizes integer[], p_send_dead_letters text[], p_stream_of integer[], p_stream_names text[], p_stream_kinds text[], p_stream_bodies integer[], p_web_of integer[], p_web_subscriptions bigint[], p_web_keys text[], p_web_endpoints text[], p_web_lanes bigint[], p_web_bodies integer[], p_web_headers text[], p_web_secrets text[], p_web_delays text[], p_web_dead_letters text[], p_web_confirms boolean[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts text[], p_count bigint, p_target text, p_tenant text, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts text[], p_name text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_name text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts text[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged_stream(p_attempts bigint[], p_name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.publish_to(p_tenant bigint, p_subscriptions bigint[], p_topic text, p_key text, p_message_id text, p_sequence bigint, p_body text, p_json boolean, p_subject text, p_attributes text, p_headers text, p_delay integer, p_group text, p_dedup text, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1789,6 +1922,10 @@ GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer,
 
 REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.record_rollup_errors(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.record_rollups(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.refuse_change() FROM PUBLIC;
@@ -1800,6 +1937,8 @@ REVOKE ALL ON FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues intege
 REVOKE ALL ON FUNCTION penstock.remove_messages(p_bin bigint, p_ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.replay_delivery_row(p_tenant bigint, p_id bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.report_pipeline_run(p_run bigint, p_state text, p_rows bigint, p_batches bigint, p_lag_events bigint, p_lag_s double precision, p_note text, p_error text, p_progress jsonb, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.requeue_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1833,11 +1972,17 @@ REVOKE ALL ON FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit
 
 REVOKE ALL ON FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts text[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.settle_rollups(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_destination text, p_rate integer, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.stream_exists(p_stream text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.subscribe(topic text, queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.subscribe(topic text, queue text) TO penstock_admin;

@@ -76,7 +76,7 @@ async def migrate_connection(connection: asyncpg.Connection, *, dry_run: bool = 
 
 
 async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
-    """Migrations not yet applied, in order; then all the functions, when any of them changed."""
+    """Migrations not yet applied, in order; then all of streams and all the functions, when any of theirs changed."""
     known: dict[str, str] = {}
     if await connection.fetchval("select to_regclass('penstock.migrations')") is not None:
         rows = await connection.fetch("select name, sha256 from penstock.migrations")
@@ -89,15 +89,16 @@ async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
             missing.append((name, text))
         elif known[name] != _digest(text):
             raise Unsupported(f"migration {name} differs from the one this database was migrated with")
-    # Functions are one unit: they call each other, and the grants come last.
-    functions = "\n".join(text for _, text in _sources("functions"))
-    if missing or known.get("functions") != _digest(functions):
-        missing.append(("functions", functions))
-    # Streams are another one, in a schema of their own: loading the whole of it is its upgrade.
+    migrated = bool(missing)
+    # Streams are one unit, in a schema of their own that needs nothing of ours: loading the whole of it is its upgrade.
     streams = "\n".join(text for _, text in _sources("streams"))
     if known.get("streams") != _digest(streams):
         await _refuse_foreign_streams(connection)
         missing.append(("streams", streams))
+    # Functions are another one: they call each other and streams, and the grants come last.
+    functions = "\n".join(text for _, text in _sources("functions"))
+    if migrated or known.get("functions") != _digest(functions):
+        missing.append(("functions", functions))
     return missing
 
 

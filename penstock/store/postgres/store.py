@@ -33,6 +33,7 @@ from penstock.model import (
 from penstock.store import WakeUp
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
+from penstock.store.pipelines import PipelineStore
 from penstock.store.postgres import rows
 from penstock.store.postgres.connections import Connections, translated
 from penstock.store.postgres.hints import Hint, Hints
@@ -40,9 +41,12 @@ from penstock.store.postgres.jobs import PostgresJobs
 from penstock.store.postgres.listener import Listener
 from penstock.store.postgres.migrate import migrate_connection
 from penstock.store.postgres.outbox import PostgresOutbox
+from penstock.store.postgres.pipelines import PostgresPipelines
+from penstock.store.postgres.rollups import PostgresRollups
 from penstock.store.postgres.schedules import PostgresSchedules
 from penstock.store.postgres.stream_store import PostgresStreams
 from penstock.store.postgres.topics import PostgresTopics
+from penstock.store.rollups import RollupStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.streams import StreamStore
 from penstock.store.topics import TopicStore
@@ -61,6 +65,8 @@ class PostgresStore:
         self._connections = Connections(dsn, max_connections, self._node)
         self.jobs: JobStore = PostgresJobs(self._connections, self._node)
         self.outbox: OutboxStore = PostgresOutbox(self._connections)
+        self.pipelines: PipelineStore = PostgresPipelines(self._connections)
+        self.rollups: RollupStore = PostgresRollups(self._connections)
         self._listener: Listener | None = None
         self._hints = Hints()
         self.schedules: ScheduleStore = PostgresSchedules(self._connections)

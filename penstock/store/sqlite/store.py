@@ -31,6 +31,8 @@ from penstock.model import (
 from penstock.store import WakeUp
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
+from penstock.store.pipelines import NoPipelines, PipelineStore
+from penstock.store.rollups import NoRollups, RollupStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.sqlite import messages, moves, queues, receive, tokens, upkeep
 from penstock.store.sqlite.connection import Database
@@ -51,6 +53,8 @@ class SqliteStore:
         """`path` is the database file, made when it does not exist; None keeps everything in memory."""
         self._database = Database(path)
         self.streams: StreamStore = NoStreams()
+        self.pipelines: PipelineStore = NoPipelines()
+        self.rollups: RollupStore = NoRollups()
         self.topics: TopicStore = SqliteTopics(self._database)
         self.jobs: JobStore = SqliteJobs(self._database)
         self.outbox: OutboxStore = SqliteOutbox(self._database)

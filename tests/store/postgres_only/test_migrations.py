@@ -34,7 +34,7 @@ Sources = list[tuple[str, str]]
 
 
 def everything() -> list[str]:
-    return [*(name for name, _ in migrating._sources("migrations")), "functions", "streams"]
+    return [*(name for name, _ in migrating._sources("migrations")), "streams", "functions"]
 
 
 def with_sources(monkeypatch: pytest.MonkeyPatch, folder: str, *extra: tuple[str, str]) -> None:
@@ -135,7 +135,7 @@ async def test_a_migration_that_fails_leaves_nothing_half_done(
             await migrate(fresh_database)
 
     assert one(fresh_database, "select to_regclass('penstock.half')") is None
-    assert await migrate(fresh_database) == ["functions", "streams"]
+    assert await migrate(fresh_database) == ["streams", "functions"]
 
 
 async def test_a_postgresql_that_is_too_old_is_refused(fresh_database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from tests.store.postgres_only.roles import User, role_in, user_of
 
 PINNED = "search_path=pg_catalog, pg_temp"
 
-INLINED = {"place_of", "group_key", "next_lease", "job_place"}
-"""Plain expressions, folded into the statements of functions that are pinned."""
+INLINED = {"place_of", "group_key", "next_lease", "job_place", "facts"}
+"""Plain expressions and one query, folded into the statements that call them."""
 
 BOUNDS = {
     "visibility_timeout_s": limits.VISIBILITY_TIMEOUT_S,
@@ -112,12 +112,19 @@ class TestNames:
     def test_no_function_builds_a_statement(self) -> None:
         for name in sorted(entry.name for entry in functions().iterdir()):
             dynamic = re.findall(r"^\s*(?:return query )?execute\b.*$", source(name), re.MULTILINE | re.IGNORECASE)
-            assert not dynamic or name in ("81_jobs_days.sql", "99_grants.sql"), dynamic
+            assert not dynamic or name in ("81_jobs_days.sql", "95_spark.sql", "99_grants.sql"), dynamic
 
     def test_the_days_of_jobs_are_named_by_quoting(self) -> None:
         text = source("81_jobs_days.sql")
         assert len(re.findall(r"\bexecute\b", text)) == len(re.findall(r"\bexecute format\(", text))
         assert set(re.findall(r"%.", text)) == {"%I", "%L"}
+
+    def test_staged_events_go_to_a_table_named_by_numbers_alone(self) -> None:
+        text = source("95_spark.sql")
+        [statement] = re.findall(r"^\s*execute\b(.*?)^\s*using v_attempt;", text, re.MULTILINE | re.DOTALL)
+        assert re.sub(r"'(?:[^']|'')*'", "", statement).split() == [
+            "||", "pgque.event_table(v_queue.queue_id,", "v_queue.queue_cur_table)", "||", "||", "||",
+        ]  # fmt: skip
 
     def test_the_grants_quote_what_they_name(self) -> None:
         for line in re.findall(r"^\s*execute\b.*$", source("99_grants.sql"), re.MULTILINE):

@@ -89,7 +89,8 @@ ADMINISTERING = {
 TRIGGERS = {
     *("jsontriga", "logutriga", "sqltriga", "trigger_options", "trigger_columns", "row_values", "row_expression"),
     *("json_value", "json_row", "url_text", "url_row", "sql_insert", "sql_key", "sql_update", "encode_change"),
-    *("change_matters", "event_field", "check_trigger", "log_change"),
+    *("key_changes", "change_matters", "event_field", "check_trigger", "log_change"),
+    *("track_table", "untrack_table", "change_triggers"),
 }
 """Run with the rights of whoever changes the table, and are therefore granted along with sending."""
 

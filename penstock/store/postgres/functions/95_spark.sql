@@ -1,52 +1,54 @@
 -- Writes of Spark: staged by tasks, published whole by the driver.
 
--- Publish what these attempts staged, once per batch of a query; false when it had been published before.
--- p_query null publishes without remembering.
+-- Publish what these attempts staged, once per batch of a query; false when it had been published before. A write
+-- that is not a batch of anything has a name of its own (p_once), so that its driver may ask again when the answer
+-- was lost; such names are forgotten with what is collected.
 create or replace function penstock.publish_staged(
   p_query text,
   p_batch bigint,
-  p_attempts text[],
+  p_attempts bigint[],
   p_count bigint,
   p_target text,
   p_tenant text,
   p_name text,
+  p_once boolean,
   p_now timestamptz
 )
 returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+-- What was staged a moment ago has no statistics.
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   v_tenant bigint := (select t.id from penstock.tenants as t where t.name = p_tenant);
-  v_fresh boolean := true;
+  v_fresh boolean;
   v_count bigint;
 begin
   if v_tenant is null then
     raise exception using errcode = 'PS020', message = format('Tenant ''%s'' does not exist', p_tenant);
   end if;
-  if p_query is not null then
-    insert into penstock.spark_ledger as l (query, batch, written_at)
-    values (p_query, p_batch, p_now)
-    on conflict (query) do update
-    set batch = excluded.batch,
-        written_at = excluded.written_at
-    where l.batch < excluded.batch;
-    v_fresh := found;
-  end if;
+  insert into penstock.spark_ledger as l (query, batch, once, written_at)
+  values (p_query, p_batch, p_once, p_now)
+  on conflict (query) do update
+  set batch = excluded.batch,
+      written_at = excluded.written_at
+  where l.batch < excluded.batch;
+  v_fresh := found;
   if v_fresh then
-    select count(*) into v_count from penstock.spark_staging as s where s.attempt = any (p_attempts);
+    case p_target
+      when 'stream' then v_count := penstock.publish_staged_events(p_attempts, p_name);
+      when 'queue' then v_count := penstock.publish_staged_messages(p_attempts, v_tenant, p_name, p_now);
+      when 'jobs' then v_count := penstock.publish_staged_jobs(p_attempts, v_tenant, p_name, p_now);
+      else raise exception using errcode = 'PS010', message = 'target must be stream, queue or jobs';
+    end case;
     if v_count <> p_count then
       raise exception using
         errcode = 'PS030',
         message = format('%s of %s staged rows are left; write the batch again', v_count, p_count);
     end if;
-    case p_target
-      when 'stream' then perform penstock.publish_staged_events(p_attempts, p_name);
-      when 'queue' then perform penstock.publish_staged_messages(p_attempts, v_tenant, p_name, p_now);
-      when 'jobs' then perform penstock.publish_staged_jobs(p_attempts, v_tenant, p_name, p_now);
-      else raise exception using errcode = 'PS010', message = 'target must be stream, queue or jobs';
-    end case;
   end if;
   delete from penstock.spark_staging as s where s.attempt = any (p_attempts);
   return v_fresh;
@@ -55,7 +57,7 @@ $$;
 
 -- The staged rows in portions of arrays, as the functions that store many take them.
 create or replace function penstock.staged_portions(
-  p_attempts text[],
+  p_attempts bigint[],
   p_name text,
   out names text[],
   out types text[],
@@ -93,28 +95,65 @@ as $$
   order by min(r.rank);
 $$;
 
-create or replace function penstock.publish_staged_events(p_attempts text[], p_name text)
-returns void
+-- Each of these returns how many rows it has published.
+
+-- Into one stream with one statement, into several in portions.
+create or replace function penstock.publish_staged_events(p_attempts bigint[], p_name text)
+returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_portion record;
+  v_count bigint := 0;
 begin
+  if p_name is not null then
+    return penstock.publish_staged_stream(p_attempts, p_name);
+  end if;
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
     perform pgque.insert_events(
       v_portion.names[1], v_portion.types, v_portion.bodies, v_portion.headers, null, null, v_portion.groups
     );
+    v_count := v_count + cardinality(v_portion.names);
   end loop;
+  return v_count;
+end;
+$$;
+
+-- The rules are those of every insert (who may, and whether the stream takes any), and so is the order of locks: the
+-- transaction has its id before the current table is looked up, and holds that table until it ends. The ids are in
+-- the order of the attempts and of their rows, which the index has.
+create or replace function penstock.publish_staged_stream(p_attempts bigint[], p_name text)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(p_name);
+  v_attempt bigint;
+  v_rows bigint;
+  v_count bigint := 0;
+begin
+  for v_attempt in select a from unnest(p_attempts) as a order by a loop
+    execute 'insert into ' || pgque.event_table(v_queue.queue_id, v_queue.queue_cur_table)
+      || ' (ev_time, ev_type, ev_data, ev_extra1, ev_extra4)'
+      || ' select now(), coalesce(s.type, ''default''), s.value, s.headers, s.key'
+      || ' from penstock.spark_staging as s where s.attempt = $1 order by s.position'
+    using v_attempt;
+    get diagnostics v_rows = row_count;
+    v_count := v_count + v_rows;
+  end loop;
+  return v_count;
 end;
 $$;
 
 -- A message that its queue refuses fails the whole batch: half a batch could not be written again.
 create or replace function penstock.publish_staged_messages(
-  p_attempts text[], p_tenant bigint, p_name text, p_now timestamptz
+  p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamptz
 )
-returns void
+returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -123,6 +162,7 @@ declare
   v_portion record;
   v_sent record;
   v_refused integer;
+  v_count bigint := 0;
 begin
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
     select *
@@ -139,14 +179,16 @@ begin
     if v_refused is not null then
       perform penstock.raise_code(v_sent.codes[v_refused], v_portion.names[v_refused]);
     end if;
+    v_count := v_count + cardinality(v_portion.names);
   end loop;
+  return v_count;
 end;
 $$;
 
 create or replace function penstock.publish_staged_jobs(
-  p_attempts text[], p_tenant bigint, p_name text, p_now timestamptz
+  p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamptz
 )
-returns void
+returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -154,6 +196,7 @@ as $$
 declare
   v_portion record;
   v_tenants bigint[];
+  v_count bigint := 0;
 begin
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
     v_tenants := array_fill(p_tenant, array[cardinality(v_portion.names)]);
@@ -162,11 +205,13 @@ begin
       null, v_portion.moments, null,
       case when num_nonnulls(variadic v_portion.dedups) > 0 then v_portion.dedups end, null, p_now
     );
+    v_count := v_count + cardinality(v_portion.names);
   end loop;
+  return v_count;
 end;
 $$;
 
--- What killed attempts staged, and reads that nobody waits for any more.
+-- What killed attempts staged, reads that nobody waits for any more, and names of writes that nobody asks about again.
 create or replace function penstock.collect_staged(p_before timestamptz)
 returns bigint
 language plpgsql
@@ -177,6 +222,7 @@ declare
   v_rows bigint;
 begin
   delete from penstock.spark_pieces as p where p.noted_at < p_before;
+  delete from penstock.spark_ledger as l where l.once and l.written_at < p_before;
   delete from penstock.spark_staging as s where s.staged_at < p_before;
   get diagnostics v_rows = row_count;
   return v_rows;

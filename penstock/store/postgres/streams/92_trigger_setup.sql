@@ -3,6 +3,7 @@
 --   ignore=a,b   columns that are left out; an update of nothing else makes no event
 --   pkey=a,b     the key, instead of the primary key
 --   backup       the old row of an update goes to ev_extra2
+--   rekey        an update of the key is told as a delete of the old row and an insert of the new one
 --   deny         the change is an error
 --   SKIP         in a before trigger: the event is made, the table stays as it is
 --   when=…       an expression over the row; no event unless it is true
@@ -11,11 +12,14 @@
 -- The trigger functions and all they call run with the rights of whoever changes the table, never with those of
 -- their owner: the expressions are somebody's SQL, and must not be a way to more rights.
 
-create or replace function pgque.trigger_options(
+drop function if exists pgque.trigger_options(text[]);
+
+create function pgque.trigger_options(
   i_arguments text[],
   out queue text,
   out skips boolean,
   out backs_up boolean,
+  out rekeys boolean,
   out denies boolean,
   out ignored text[],
   out key text[],
@@ -36,6 +40,7 @@ begin
   queue := v_arguments[1];
   skips := false;
   backs_up := false;
+  rekeys := false;
   denies := false;
   ignored := '{}';
   fields := '{}';
@@ -45,6 +50,7 @@ begin
     case
       when v_argument = 'SKIP' then skips := true;
       when v_argument = 'backup' then backs_up := true;
+      when v_argument = 'rekey' then rekeys := true;
       when v_argument = 'deny' then denies := true;
       when v_name = 'ignore' then ignored := string_to_array(v_rest, ',');
       when v_name = 'pkey' then key := string_to_array(v_rest, ',');
@@ -128,4 +134,21 @@ begin
   execute format('select (%s)::text from (select ($1).*) as r', i_expression) into v_value using i_row;
   return v_value;
 end;
+$$;
+
+-- The triggers of a table that feed a queue. tgargs is text with a zero byte after each argument.
+create or replace function pgque.change_triggers(i_table regclass, i_queue_name text)
+returns setof name
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select t.tgname
+  from pg_trigger as t
+  join pg_proc as p on p.oid = t.tgfoid
+  where t.tgrelid = i_table
+    and not t.tgisinternal
+    and p.pronamespace = 'pgque'::regnamespace
+    and p.proname in ('jsontriga', 'logutriga', 'sqltriga')
+    and starts_with(encode(t.tgargs, 'hex'), encode(convert_to(i_queue_name, getdatabaseencoding()), 'hex') || '00');
 $$;

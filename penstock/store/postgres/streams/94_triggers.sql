@@ -5,6 +5,17 @@
 --
 -- They run with the rights of whoever changes the table, who therefore needs to be allowed to send to the queue.
 
+create or replace function pgque.key_changes(i_key text[], i_names text[], i_old text[], i_new text[])
+returns boolean
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(bool_or(u.stale is distinct from u.fresh), false)
+  from unnest(i_names, i_old, i_new) as u (name, stale, fresh)
+  where u.name = any (i_key);
+$$;
+
 -- An update may not move a row to another key: a reader could not tell which row it was. True when there is something
 -- to tell: columns that are left out may change in silence, while an update of nothing at all is told.
 create or replace function pgque.change_matters(
@@ -129,7 +140,11 @@ begin
     i_new := i_old;
   end if;
   v_values := coalesce(v_new, v_old);
-  if i_operation = 'UPDATE' and not pgque.change_matters(v_key, v_columns.names, v_columns.hidden, v_old, v_new) then
+  if i_operation = 'UPDATE' and v_options.rekeys and pgque.key_changes(v_key, v_columns.names, v_old, v_new) then
+    -- In this order: ids rise, so a reader forgets the old key before it meets the new one.
+    perform pgque.log_change(i_form, 'DELETE', i_relation, i_table, i_arguments, i_old, i_old);
+    return pgque.log_change(i_form, 'INSERT', i_relation, i_table, i_arguments, i_new, i_new);
+  elsif i_operation = 'UPDATE' and not pgque.change_matters(v_key, v_columns.names, v_columns.hidden, v_old, v_new) then
     return v_options.skips;
   elsif v_options.condition is not null and v_values is not null
     and pgque.row_expression(i_new, v_options.condition) is distinct from 'true' then

@@ -43,7 +43,8 @@ declare
     'test_send', 'test_consume', 'assert_empty', 'assert_dlq_empty',
     'jsontriga', 'logutriga', 'sqltriga', 'trigger_options', 'trigger_columns', 'row_values', 'row_expression',
     'json_value', 'json_row', 'url_text', 'url_row', 'sql_insert', 'sql_key', 'sql_update', 'encode_change',
-    'change_matters', 'event_field', 'check_trigger', 'log_change'
+    'key_changes', 'change_matters', 'event_field', 'check_trigger', 'log_change',
+    'track_table', 'untrack_table', 'change_triggers'
   ];
   v_function regprocedure;
   v_name text;

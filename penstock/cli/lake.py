@@ -1,0 +1,81 @@
+"""`penstock lake`: look after the tables of a lake. Needs no Spark session, and no database."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.options import Json
+from penstock.cli.output import print_rows
+from penstock.cli.spark import clearly
+from penstock.cli.tokens import parse_duration
+from penstock.errors import Invalid
+
+app = typer.Typer(help="Look after the tables of a lake.", no_args_is_help=True)
+
+Root = Annotated[str, typer.Argument(metavar="PATH", help="A lake, or one table: a folder or an object store's URI.")]
+Storage = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the object store; repeat for more.")
+]
+
+
+@app.command("tree")
+def tree(path: Root, storage: Storage = None, as_json: Json = False) -> None:
+    """List the tables, with what they hold."""
+    with clearly(False):
+        from penstock.spark import lake
+
+        rows: list[dict[str, Any]] = []
+        for found in lake.tables(path, _storage(storage)):
+            rows.append(
+                {
+                    "table": found.name or found.path,
+                    "version": found.version,
+                    "files": found.files,
+                    "rows": found.rows,
+                    "bytes": found.bytes,
+                    "partitions": found.partitions,
+                    "partitioned by": ", ".join(found.partition_by),
+                }
+            )
+    print_rows(rows, as_json, f"There are no tables at {path}.")
+
+
+@app.command("compact")
+def compact(
+    path: Root,
+    file_mb: Annotated[int, typer.Option(min=1, help="How large files may become.")] = 128,
+    storage: Storage = None,
+) -> None:
+    """Put small files together. Appends may go on meanwhile; readers see the same rows."""
+    with clearly(False):
+        from penstock.spark import lake
+
+        for found in lake.tables(path, _storage(storage)):
+            done = lake.compact(found.path, file_bytes=file_mb * 1_048_576, storage=_storage(storage))
+            print(f"{found.path}: {done.removed} files became {done.added}")
+
+
+@app.command("vacuum")
+def vacuum(
+    path: Root,
+    retention: Annotated[str, typer.Option(metavar="7d", help="Keep what is younger.")] = "7d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    storage: Storage = None,
+) -> None:
+    """Remove files that no version of a table needs any more, and those of writers that were killed."""
+    with clearly(False):
+        from penstock.spark import lake
+
+        age = parse_duration(retention)
+        for found in lake.tables(path, _storage(storage)):
+            gone = lake.vacuum(found.path, retention=age, dry_run=dry_run, storage=_storage(storage))
+            print(f"{found.path}: {len(gone)} files {'would be ' if dry_run else ''}removed")
+
+
+def _storage(given: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given or []]
+    if wrong := [name for name, equals, _ in pairs if not equals or not name]:
+        raise Invalid(f"'{wrong[0]}' is not an option of an object store: write it like aws_region=eu-central-1")
+    return {name: value for name, _, value in pairs}

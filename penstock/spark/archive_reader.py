@@ -1,0 +1,130 @@
+"""Reading the message archive as a Spark stream: the offset is a snapshot of PostgreSQL.
+
+What was committed between two snapshots never changes, whatever the order of ids and commits: it is the set of rows
+whose transaction the later one sees and the earlier one does not. So a micro-batch can be read again and is the same,
+and no row is lost to a transaction that commits late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from penstock.spark.columns import Column, arrow_schema, fitted, select_list
+from penstock.spark.database import Database, literal, literals
+from penstock.spark.events import snapshot_parts
+from penstock.spark.options import OptionError, ReadOptions
+from penstock.spark.tables import TABLES
+
+BEGINNING = "1:1:"
+"""A snapshot that sees nothing."""
+ROWS_PER_TASK = 250_000
+MOST_TASKS = 256
+SLICES = 10
+"""In how many questions a task reads its rows: one that the database dies in is asked again."""
+
+_NOW = "select pg_current_snapshot()::text"
+_TENANT = "select t.id from penstock.tenants as t where t.name = $1"
+
+
+@dataclass
+class ArchivePartition(InputPartition):
+    queries: list[str]
+
+
+class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: ReadOptions, columns: list[Column]) -> None:
+        if options.starting not in (None, "earliest", "latest") or options.starting_at is not None:
+            raise OptionError("startingOffsets", "the archive is read from the earliest or the latest row on")
+        self._options = options
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._database = Database(options.url)
+        self._target: str | None = None
+        self._tenant_id: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        if self._options.starting == "earliest":
+            return {"snapshot": BEGINNING}
+        now = self._now()
+        self._database.settle()
+        return {"snapshot": now}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Two snapshots have none between them, so a batch is all there is; its tasks share it."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        until = self._target or self._now()
+        rows = f"select true from {TABLES['archive'].source} where {self._where(start['snapshot'], until)} limit 1"  # noqa: S608
+        if not self._database.rows(rows):
+            # A micro-batch of nothing is not worth its half second.
+            return start
+        self._database.settle()
+        return {"snapshot": until}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._now()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        table, where = TABLES["archive"], self._where(start["snapshot"], end["snapshot"])
+        extent = f"select count(*), min(t.txid), max(t.txid) from {table.source} where {where}"  # noqa: S608
+        [(rows, first, last)] = self._database.rows(extent)
+        if rows == 0:
+            return []
+        tasks = min(max(-(-rows // ROWS_PER_TASK), self._options.min_partitions or 1), MOST_TASKS, last - first + 1)
+        query = f"select {select_list(self._columns)} from {table.source} where {where}"  # noqa: S608
+        # By transactions, as the index has them: a task reads only its own part of the table.
+        return [
+            ArchivePartition([f"{query} and t.txid >= {a} and t.txid < {b}" for a, b in _cut(low, high, SLICES)])
+            for low, high in _cut(first, last + 1, tasks)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ArchivePartition)
+        for batch in Database(self._options.url).slices(partition.queries):
+            yield fitted(batch, self._columns, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing waits for us: the archive is not rotated."""
+
+    def stop(self) -> None:
+        self._database.close()
+
+    def _now(self) -> str:
+        return str(self._database.value(_NOW))
+
+    def _where(self, after: str, until: str) -> str:
+        earlier, later = snapshot_parts(after), snapshot_parts(until)
+        table = TABLES["archive"]
+        conditions = [
+            f"{table.tenant} = {self._tenant()}",
+            # By index: transactions that were under way at the earlier snapshot, and younger ones.
+            f"t.txid >= {earlier.xmin} and t.txid < {later.xmax}",
+            f"not pg_visible_in_snapshot(t.txid::text::xid8, {literal(after)}::pg_snapshot)",
+            f"pg_visible_in_snapshot(t.txid::text::xid8, {literal(until)}::pg_snapshot)",
+        ]
+        if self._options.streams:
+            conditions.append(f"{table.name} = any ({literals(list(self._options.streams), 'text')})")
+        return " and ".join(conditions)
+
+    def _tenant(self) -> int:
+        if self._tenant_id is None:
+            found = self._database.value(_TENANT, self._options.tenant)
+            if found is None:
+                raise OptionError("tenant", f"there is no tenant {self._options.tenant!r}")
+            self._tenant_id = int(found)
+        return self._tenant_id
+
+
+def _cut(low: int, high: int, pieces: int) -> Iterator[tuple[int, int]]:
+    """A range of whole numbers in so many parts, or fewer when it is short."""
+    count = min(pieces, high - low)
+    borders = [low + (high - low) * number // count for number in range(count + 1)]
+    yield from pairwise(borders)

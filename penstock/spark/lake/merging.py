@@ -1,0 +1,51 @@
+"""Changing rows of a table: Delta's MERGE, once for each version of an application."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
+from deltalake.table import TableMerger
+
+from penstock.spark.lake.errors import LakeError
+from penstock.spark.lake.storage import Storage
+from penstock.spark.lake.table import is_done, opened, properties
+
+TRIES = 5
+"""A merge that lost against another writer reads and writes everything again: not to be tried as often as an append."""
+
+
+def merge(
+    path: str,
+    source: pa.Table,
+    predicate: str,
+    clauses: Callable[[TableMerger], TableMerger],
+    *,
+    app: str | None = None,
+    version: int | None = None,
+    merge_schema: bool = False,
+    storage: Storage | None = None,
+) -> Mapping[str, Any] | None:
+    """Merge rows, called `source`, into a table, called `target`; None when this version was merged before.
+
+    `clauses` says what to do with rows that match and with those that do not:
+    `lambda rows: rows.when_matched_update_all().when_not_matched_insert_all()`.
+    """
+    for attempt in range(TRIES):
+        table = opened(path, storage)
+        if is_done(table, app, version):
+            return None
+        merger = table.merge(
+            source, predicate, source_alias="source", target_alias="target", merge_schema=merge_schema,
+            commit_properties=properties(app, version),
+        )  # fmt: skip
+        try:
+            return clauses(merger).execute()
+        except CommitFailedError as error:
+            lost = error
+        time.sleep(random.uniform(0, 0.2 * 2**attempt))
+    raise LakeError(f"{path}: {TRIES} merges lost against other writers; the last: {lost}")

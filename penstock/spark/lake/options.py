@@ -1,0 +1,77 @@
+"""What a user may say to `format("penstock_lake")`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.spark.database import resolve
+from penstock.spark.lake.storage import is_folder
+from penstock.spark.options import OptionError
+
+KNOWN = (
+    "path", "partitionBy", "tableFormat", "mergeSchema", "txnAppId", "txnVersion", "version", "pushDownFilters",
+    "checkpointLocation",
+    "queryName",
+)  # fmt: skip
+STORAGE = "storage."
+FORMATS = ("delta", "parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeOptions:
+    path: str
+    partition_by: tuple[str, ...]
+    """Empty means: as the table is, and not at all for a new one."""
+    table_format: str
+    merge_schema: bool
+    app: str | None
+    app_version: int | None
+    version: int | None
+    """Which version of the table to read; None is the newest."""
+    push_down: bool
+    storage: dict[str, str]
+    """What deltalake is told about the object store; `env:NAME` keeps a secret out of plans and logs."""
+
+
+def lake_options(options: Mapping[str, str]) -> LakeOptions:
+    known = {name.lower() for name in KNOWN}
+    given = {name.lower(): value for name, value in options.items()}
+    if unknown := [name for name in given if name not in known and not name.startswith(STORAGE)]:
+        raise OptionError(unknown[0], f"unknown; the options are {', '.join(KNOWN)} and {STORAGE}*")
+    if not given.get("path"):
+        raise OptionError("path", "required: where the table is")
+    if is_folder(given["path"]) and not given["path"].removeprefix("file://").startswith("/"):
+        raise OptionError("path", "must be absolute: tasks have working folders of their own")
+    app, app_version = given.get("txnappid"), _number(given, "txnVersion")
+    if (app is None) != (app_version is None):
+        raise OptionError("txnAppId", "give txnAppId and txnVersion together")
+    return LakeOptions(
+        path=given["path"],
+        partition_by=tuple(name.strip() for name in given.get("partitionby", "").split(",") if name.strip()),
+        table_format=_one_of(given, "tableFormat", FORMATS, "delta"),
+        merge_schema=_one_of(given, "mergeSchema", ("true", "false"), "false") == "true",
+        app=app,
+        app_version=app_version,
+        version=_number(given, "version"),
+        push_down=_one_of(given, "pushDownFilters", ("true", "false"), "false") == "true",
+        storage={
+            name.removeprefix(STORAGE): resolve(value) for name, value in given.items() if name.startswith(STORAGE)
+        },
+    )
+
+
+def _one_of(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
+    value = given.get(name.lower(), default).lower()
+    if value not in choices:
+        raise OptionError(name, f"{value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise OptionError(name, f"{text!r} is not a whole number of at least 0")
+    return int(text)

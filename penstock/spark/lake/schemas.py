@@ -1,0 +1,76 @@
+"""Schemas: Spark's and Delta's are the same JSON. In a lake every column may be null, in rows older than the column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.spark.lake.errors import LakeError
+
+
+def delta_schema(schema: StructType) -> Schema:
+    try:
+        return Schema.from_json(json.dumps(_nullable(schema.jsonValue())))
+    except (DeltaError, ValueError) as error:
+        raise LakeError(f"a Delta table cannot have these columns: {schema.simpleString()}: {error}") from None
+
+
+def spark_schema(table: DeltaTable) -> StructType:
+    return StructType.fromJson(_nullable(json.loads(table.schema().to_json())))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """As Spark hands rows over and takes them, with moments in UTC whatever the session's time zone is."""
+    try:
+        return to_arrow_schema(nullable(schema), timezone="UTC")
+    except PySparkException as error:
+        raise LakeError(f"a lake cannot have these columns: {schema.simpleString()}: {error}") from None
+
+
+def nullable(schema: StructType) -> StructType:
+    return StructType.fromJson(_nullable(schema.jsonValue()))
+
+
+def missing(table: DeltaTable, wanted: Schema) -> Sequence[Any]:
+    """The columns a table lacks; raises `LakeError` for one that it has with another type."""
+    there = {each.name: each for each in table.schema().fields}
+    lower = {name.lower(): name for name in there}
+    found = []
+    for each in wanted.fields:
+        if each.name in there:
+            if json.loads(there[each.name].to_json())["type"] != json.loads(each.to_json())["type"]:
+                known = _shown(there[each.name])
+                raise LakeError(f"column {each.name!r} is {_shown(each)}, but {known} in the table: cast it first")
+        elif each.name.lower() in lower:
+            raise LakeError(f"column {each.name!r} is {lower[each.name.lower()]!r} in the table: rename it first")
+        else:
+            found.append(each)
+    return found
+
+
+def _shown(found: Any) -> str:
+    kind = json.loads(found.to_json())["type"]
+    return kind if isinstance(kind, str) else json.dumps(kind)
+
+
+def _nullable(value: Any) -> Any:
+    """Nullable at every depth; remarks that Spark keeps at columns mean nothing to a lake."""
+    if isinstance(value, list):
+        return [_nullable(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    relaxed = {name: _nullable(each) for name, each in value.items()}
+    for name in ("nullable", "containsNull", "valueContainsNull"):
+        if name in relaxed:
+            relaxed[name] = True
+    if "metadata" in relaxed:
+        relaxed["metadata"] = {}
+    return relaxed

@@ -1,0 +1,119 @@
+"""Writing into the lake: tasks write files, the driver commits them with the number of the batch.
+
+A batch that Spark writes again finds its number in the table and adds nothing; its files are removed. Files of a task
+or driver that was killed are in no log, so no reader sees them, and `vacuum` removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+from pyspark.taskcontext import TaskContext
+
+from penstock.spark.lake import folder, partitions
+from penstock.spark.lake.files import AddedFile, TaskFiles
+from penstock.spark.lake.options import LakeOptions
+from penstock.spark.lake.reader import table_files
+from penstock.spark.lake.schemas import arrow_schema, delta_schema
+from penstock.spark.lake.storage import filesystem, make, remove
+from penstock.spark.lake.table import Commit, exists, opened
+from penstock.spark.options import OptionError
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    files: list[AddedFile]
+    query: str | None
+    """The writer that commits is a new one, and only a task knows which query it works for."""
+
+
+class _LakeWriter:
+    def __init__(self, options: LakeOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._arrow = arrow_schema(schema)
+        self._partition_by = options.partition_by or _partition_columns(options)
+        partitions.check(self._arrow, self._partition_by)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        task = f"{context.partitionId():05d}" if context is not None else "00000"
+        query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+        make(self._options.path)
+        place = filesystem(self._options.path, self._options.storage)
+        below = folder.staging() if self._options.table_format == "parquet" else ""
+        files = TaskFiles(place, self._arrow, self._partition_by, below, task)
+        try:
+            for batch in iterator:
+                files.add(batch)
+            return Written(files.close(), query)
+        except BaseException:
+            files.discard()
+            raise
+
+    def _commit(self, messages: list[WriterCommitMessage | None], app: str | None, version: int | None) -> None:
+        if self._options.table_format == "parquet":
+            tasks = [message.files for message in messages if isinstance(message, Written)]
+            folder.move_in(self._options.path, self._options.storage, tasks, app, version or 0)
+            return
+        make(self._options.path)
+        added = _files(messages)
+        commit = Commit(
+            self._options.path, self._options.storage, delta_schema(self._schema), partition_by=self._partition_by,
+            app=app, app_version=version, merge_schema=self._options.merge_schema, overwrite=self._overwrites,
+        )  # fmt: skip
+        if not commit.add(added):
+            self._remove_unnamed(added)
+
+    def _remove_unnamed(self, files: list[AddedFile]) -> None:
+        """The table has this batch already. Maybe from these files, if the word that it was committed got lost."""
+        named = {each.path for each in table_files(opened(self._options.path, self._options.storage))}
+        place = filesystem(self._options.path, self._options.storage)
+        remove(place, [each.path for each in files if each.path not in named])
+
+    def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Also called when the commit failed, and nobody knows how far it came: then `vacuum` decides, not we."""
+        if self._options.table_format == "parquet":
+            place = filesystem(self._options.path, self._options.storage)
+            remove(place, [each.path for each in _files(messages)])
+
+    _overwrites = False
+
+
+class LakeWriter(_LakeWriter, DataSourceArrowWriter):
+    """Writes once; with `txnAppId` and `txnVersion`, once however often it is run."""
+
+    def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
+        super().__init__(options, schema)
+        if overwrite and options.table_format == "parquet":
+            raise OptionError("mode", "files of plain Parquet are only added; use append")
+        self._overwrites = overwrite
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._commit(messages, self._options.app, self._options.app_version)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._abort(messages)
+
+
+class LakeStreamWriter(_LakeWriter, DataSourceStreamArrowWriter):
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        queries = {message.query for message in messages if isinstance(message, Written)}
+        self._commit(messages, next(iter(queries), None), batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._abort(messages)
+
+
+def _partition_columns(options: LakeOptions) -> tuple[str, ...]:
+    if options.table_format != "delta" or not exists(options.path, options.storage):
+        return ()
+    return tuple(opened(options.path, options.storage).metadata().partition_columns)
+
+
+def _files(messages: list[WriterCommitMessage | None]) -> list[AddedFile]:
+    return [each for message in messages if isinstance(message, Written) for each in message.files]

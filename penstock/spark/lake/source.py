@@ -1,0 +1,35 @@
+"""`format("penstock_lake")`: the tables of a lake for Spark, to read and to write, without a jar."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
+from pyspark.sql.types import StructType
+
+from penstock.spark.lake.options import lake_options
+from penstock.spark.lake.reader import FilteringLakeReader, LakeReader
+from penstock.spark.lake.schemas import spark_schema
+from penstock.spark.lake.sink import LakeStreamWriter, LakeWriter
+from penstock.spark.lake.table import opened
+from penstock.spark.options import OptionError
+
+
+class LakeSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "penstock_lake"
+
+    def schema(self) -> StructType:
+        options = lake_options(self.options)
+        return spark_schema(opened(options.path, options.storage, options.version))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = lake_options(self.options)
+        return (FilteringLakeReader if options.push_down else LakeReader)(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return LakeWriter(lake_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        if overwrite:
+            raise OptionError("outputMode", "a stream is appended to the lake; use append")
+        return LakeStreamWriter(lake_options(self.options), schema)

@@ -1,0 +1,205 @@
+"""The first copy of tracked tables: all rows as of one snapshot, so that changes can go on exactly where it ends.
+
+The consumer is at a tick before the snapshot is taken, so nothing that the snapshot misses is lost to rotation. An
+event whose transaction the snapshot sees is in the copy and is left out later; every other is not in the copy and is
+applied. The text of the snapshot is a property of the lake's tables. A copy without it was cut off, and is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+
+import adbc_driver_manager as adbc
+import adbc_driver_postgresql.dbapi as driver
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.spark import lake
+from penstock.spark.database import Database
+from penstock.spark.events import SnapshotParts, snapshot_parts
+from penstock.spark.pipelines.change_data.columns import ChangeDataError, Column, check_names, values
+from penstock.spark.pipelines.change_data.pieces import PiecesSource, TextDatabase
+from penstock.spark.pipelines.change_data.source import SQL, TableName, Tracked, copied_columns, identifier
+from penstock.spark.pipelines.change_data.tables import CURRENT, HISTORY, MARK, OWN, SNAPSHOT, LakeTable
+
+NO_COPY = "none"
+PAGES_PER_PIECE = 8192
+"""64 MB of table for a task."""
+MOST_PIECES = 256
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    name: str
+    """By which other sessions import it."""
+    seen: str
+    moment: int
+    """Microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Where the lake has a table."""
+
+    name: TableName
+    current: LakeTable
+    history: LakeTable | None
+
+    @property
+    def tables(self) -> list[LakeTable]:
+        return [self.current] if self.history is None else [self.current, self.history]
+
+    @property
+    def copied(self) -> bool:
+        """Whether its tables are there, with one snapshot that both go on from."""
+        found = {table.setting(SNAPSHOT) for table in self.tables}
+        if self.history is not None and len(found) > 1 and self.history.setting(SNAPSHOT) is not None:
+            raise ChangeDataError(
+                f"table {self.name}: {self.current.path} is not what {self.history.path} belongs to. Remove both from"
+                " the lake for a new copy, or put back what is missing."
+            )
+        return len(found) == 1 and None not in found
+
+    @property
+    def seen(self) -> SnapshotParts | None:
+        text = self.current.setting(SNAPSHOT)
+        return None if text in (None, NO_COPY) else snapshot_parts(str(text))
+
+
+def mirror_of(current: str, history: str | None, name: TableName) -> Mirror:
+    return Mirror(
+        name,
+        LakeTable(f"{current}/{name.folder}", CURRENT),
+        None if history is None else LakeTable(f"{history}/{name.folder}", HISTORY),
+    )
+
+
+class SnapshotLostError(RuntimeError):
+    """The database went away, and the snapshot with it."""
+
+
+@contextmanager
+def exported(database: Database, names: Sequence[TableName]) -> Iterator[Snapshot]:
+    """A snapshot for all tasks, and locks that keep the tables as they are in it: TRUNCATE heeds no snapshot."""
+    # Waits for a database that is away.
+    database.rows("select 1")
+    connection = database.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("set transaction isolation level repeatable read, read only")
+            # Before the snapshot is taken: with the first query, not with these.
+            for name in sorted(names, key=str):
+                cursor.execute(f"lock table only {name.quoted} in access share mode")
+            cursor.execute(
+                "select pg_export_snapshot(), pg_current_snapshot()::text,"
+                " (extract(epoch from clock_timestamp()) * 1000000)::bigint"
+            )
+            row = cursor.fetchone()
+        assert row is not None
+        database.settle()
+        try:
+            yield Snapshot(*row)
+        except Exception as error:
+            if not _alive(connection):
+                raise SnapshotLostError(f"the database went away during the copy: {error}") from error
+            raise
+    finally:
+        # The work is done or has failed already; whether this connection still lives does not matter.
+        with suppress(adbc.Error):
+            connection.close()
+
+
+def copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked]]) -> int:
+    """Fill the lake's tables anew; gives the number of rows."""
+    for attempt in range(TRIES):
+        try:
+            return _copy(spark, url, mirrors)
+        except SnapshotLostError:
+            if attempt == TRIES - 1:
+                raise
+    return 0
+
+
+def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked]]) -> int:
+    rows = 0
+    names = [mirror.name for mirror, _ in mirrors]
+    with closing(TextDatabase(url)) as database, exported(database, names) as snapshot:
+        for mirror, table in mirrors:
+            if not table.plain:
+                raise ChangeDataError(f"table {table.name} is no plain table: track its partitions instead")
+            key, columns = copied_columns(database, table)
+            check_names(str(table.name), [column.name for column in columns], OWN)
+            pages = int(database.value(SQL["pages"], mirror.name.schema, mirror.name.table))
+            texts = _texts(spark, url, snapshot.name, [*_queries(mirror.name, columns, pages)], columns)
+            _fill(spark, mirror, texts, columns, snapshot.moment)
+            rows += mirror.current.open().count()
+            for each in mirror.tables:
+                each.set(key=json.dumps(key), snapshot=snapshot.seen)
+    return rows
+
+
+def begin(mirror: Mirror, key: Sequence[str], columns: Sequence[Column]) -> None:
+    """Empty tables, for changes without a copy."""
+    for each in mirror.tables:
+        if not each.exists:
+            each.make(columns)
+        each.set(key=json.dumps(key), snapshot=NO_COPY)
+
+
+def _fill(spark: SparkSession, mirror: Mirror, texts: DataFrame, columns: Sequence[Column], moment: int) -> None:
+    began = f.timestamp_micros(f.lit(moment))
+    rows = texts.select(*values(columns), f.lit(0).cast("bigint").alias("_offset"), began.alias("_changed_at"))
+    for each in mirror.tables:
+        each.changed()
+    _write(rows, mirror.current.path)
+    if mirror.history is None:
+        return
+    there = lake.read(spark, mirror.current.path)
+    begun = {
+        "_op": f.lit("copy"), "_valid_from": began, "_valid_to": f.lit(None), "_first_offset": f.lit(0),
+        "_last_offset": f.lit(None), "_ended_by": f.lit(None), "_is_current": f.lit(True),
+    }  # fmt: skip
+    own = [begun[column.name].cast(column.type).alias(column.name) for column in HISTORY if column.name in begun]
+    rows = there.drop("_offset", "_changed_at").select("*", *own)
+    _write(rows, mirror.history.path, partitionBy="_is_current", txnAppId=MARK, txnVersion=str(moment))
+
+
+def _write(rows: DataFrame, path: str, **options: str) -> None:
+    rows.write.format("penstock_lake").options(path=path, mergeSchema="true", **options).mode("overwrite").save()
+
+
+def _texts(
+    spark: SparkSession, url: str, snapshot: str, queries: Sequence[str], columns: Sequence[Column]
+) -> DataFrame:
+    spark.dataSource.register(PiecesSource)
+    schema = StructType([StructField(column.name, StringType(), True) for column in columns])
+    reader = spark.read.format(PiecesSource.name()).schema(schema)
+    return reader.options(url=url, snapshot=snapshot, queries=json.dumps(queries)).load()
+
+
+def _queries(name: TableName, columns: Sequence[Column], pages: int) -> Iterator[str]:
+    """The rows of the table by pieces: ranges of its pages, open at the end, since the table may have grown."""
+    # A cast to text would differ from what the trigger writes: it trims char(n).
+    wanted = ", ".join(
+        f"case when {column} is distinct from null then format('%s', {column}) end as {column}"
+        for column in (identifier(each.name) for each in columns)
+    )
+    pieces = max(min(-(-pages // PAGES_PER_PIECE), MOST_PIECES), 1)
+    borders = [pages * number // pieces for number in range(1, pieces)]
+    for first, below in zip([0, *borders], [*borders, None], strict=True):
+        until = "" if below is None else f" and ctid < '({below},0)'"
+        yield f"select {wanted} from only {name.quoted} where ctid >= '({first},0)'{until}"  # noqa: S608
+
+
+def _alive(connection: driver.Connection) -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("select 1")
+            return cursor.fetchone() is not None
+    except adbc.Error:
+        return False

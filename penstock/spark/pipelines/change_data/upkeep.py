@@ -1,0 +1,15 @@
+"""Keeping the lake's tables small: a merge rewrites the files it touches, and leaves the old ones behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.spark import lake
+from penstock.spark.pipelines.change_data.tables import LakeTable
+
+
+def tidy(tables: Sequence[LakeTable]) -> None:
+    for table in tables:
+        if table.exists:
+            lake.compact(table.path)
+            lake.vacuum(table.path)

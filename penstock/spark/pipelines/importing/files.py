@@ -1,0 +1,114 @@
+"""Files as work to import: each line or row is a payload, or has it in one of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from penstock.spark.pipelines.run import PipelineError
+
+KINDS = ("jsonl", "csv", "parquet")
+FIELDS = ("name", "type", "key", "headers", "deliver_at", "priority")
+"""Columns that mean something beside the payload, when one is named as such."""
+MOST_FILES = 100_000
+
+_BAD = "_bad"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    path: str
+    label: str
+    """A file that has changed is another file."""
+
+
+def find_files(spark: SparkSession, paths: Sequence[str]) -> list[File]:
+    try:
+        listed = spark.read.format("binaryFile").load(list(paths)).select("path", "length", "modificationTime")
+        rows = listed.orderBy("path").limit(MOST_FILES + 1).collect()
+    except AnalysisException as error:
+        raise PipelineError(f"there are no files {', '.join(paths)}") from error
+    if len(rows) > MOST_FILES:
+        raise PipelineError(f"more than {MOST_FILES} files: import them in several runs")
+    return [File(path=row[0], label=f"{row[0]}/{row[1]}/{row[2].isoformat()}") for row in rows]
+
+
+def read(spark: SparkSession, kind: str, path: str, value: str | None) -> DataFrame:
+    """The columns of a foreign queue, and `name`; `value` names the column with the payload, None takes all of it."""
+    frame = {"jsonl": _lines, "csv": _csv, "parquet": _parquet}[kind](spark, path)
+    bad = f.col(_BAD)
+    if kind == "jsonl":
+        payload = f.col("value") if value is None else _field(value)
+        columns = {name: _field(name) for name in FIELDS}
+    else:
+        own = [field for field in frame.schema.fields if field.name != _BAD]
+        names = {field.name for field in own}
+        if value is not None and value not in names:
+            raise PipelineError(f"{path} has no column {value!r}; it has {', '.join(sorted(names))}")
+        payload = (
+            _text(frame, value)
+            if value is not None
+            else f.to_json(f.struct(*(f.col(_quoted(each.name)) for each in own)))
+        )
+        columns = {name: f.col(name) for name in FIELDS if name in names}
+    chosen = columns if value is not None else {}
+    return frame.select(
+        (f.monotonically_increasing_id() + 1).alias("position"),
+        (f.monotonically_increasing_id() + 1).cast("string").alias("id"),
+        payload.alias("value"),
+        _or_null(chosen, "type").alias("task"),
+        _or_null(chosen, "key").alias("key"),
+        _or_null(chosen, "headers").alias("headers"),
+        _or_null(chosen, "deliver_at").try_cast("timestamp").alias("deliver_at"),
+        _or_null(chosen, "priority").try_cast("int").alias("priority"),
+        f.coalesce(bad, f.lit("waiting")).alias("state"),
+        _or_null(chosen, "name").alias("name"),
+    )
+
+
+def _lines(spark: SparkSession, path: str) -> DataFrame:
+    # Bytes that are no UTF-8 stay as they are, and are found later.
+    lines = spark.read.text(path).where(f.trim(f.col("value")) != "")
+    parsed = f.try_parse_json(f.make_valid_utf8(f.col("value")))
+    return lines.withColumn(_BAD, f.when(f.is_valid_utf8(f.col("value")) & parsed.isNull(), f.lit("not JSON")))
+
+
+def _csv(spark: SparkSession, path: str) -> DataFrame:
+    options = {"header": "true", "multiLine": "true", "escape": '"'}
+    names = spark.read.options(**options).csv(path).columns
+    texts = StructType([StructField(name, StringType()) for name in (*names, "_row")])
+    rows = spark.read.options(**options, columnNameOfCorruptRecord="_row").schema(texts).csv(path)
+    replaced = [f.col(_quoted(name)).contains("\ufffd") for name in names]
+    bad = f.when(f.col("_row").isNotNull(), f.lit("not a row of this table"))
+    for found in replaced:
+        # Spark replaces what is no UTF-8 while it reads.
+        bad = bad.when(found, f.lit("not UTF-8"))
+    return rows.withColumn(_BAD, bad).drop("_row")
+
+
+def _parquet(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.parquet(path).withColumn(_BAD, f.lit(None).cast("string"))
+
+
+def _field(name: str) -> Column:
+    return f.get_json_object(f.make_valid_utf8(f.col("value")), f"$['{name}']")
+
+
+def _text(frame: DataFrame, name: str) -> Column:
+    kind, column = frame.schema[name].dataType, f.col(_quoted(name))
+    if isinstance(kind, (StringType, BinaryType)):
+        return column.cast("string")
+    return f.to_json(f.struct(column.alias("v"))).substr(f.lit(6), f.length(f.to_json(f.struct(column.alias("v")))) - 6)
+
+
+def _or_null(columns: dict[str, Column], name: str) -> Column:
+    return columns[name].cast("string") if name in columns else f.lit(None).cast("string")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,61 @@
+"""Telling of a run while it goes on: its row in the database, and a display."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import adbc_driver_manager as adbc
+
+from penstock.spark.database import Database
+from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.run_log import RunLog
+
+if TYPE_CHECKING:
+    from penstock.spark.pipelines.run import Run
+
+REPORT_S = 5.0
+SHOW_S = 1.0
+
+Show = Callable[[Progress], None]
+
+
+class Reporter(threading.Thread):
+    """Writes the run's row and feeds the display, so that a pipeline that is busy elsewhere is not taken for dead."""
+
+    def __init__(self, run: Run, url: str, run_id: int, show: Show | None) -> None:
+        super().__init__(name="pipeline-reporter", daemon=True)
+        self._run, self._show = run, show
+        # A connection of its own, and less patience than the run's last word has.
+        self._log = RunLog(Database(url, patience_s=REPORT_S), run_id)
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        due = 0.0
+        while not self._ended.wait(SHOW_S):
+            if time.monotonic() >= due:
+                # A database that is away is no reason to end a run: its row is written when it is back.
+                with suppress(adbc.Error):
+                    self._run.report(self._log)
+                due = time.monotonic() + REPORT_S
+            if self._show is not None:
+                self._show(self._run.progress())
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(timeout=2 * REPORT_S)
+        self._log.close()
+
+
+def report_last(run: Run, log: RunLog) -> None:
+    try:
+        run.report(log)
+    except adbc.Error:
+        # A failure is told by its own error; that the database is away may well be its cause.
+        if run.state != "failed":
+            raise
+    finally:
+        log.close()

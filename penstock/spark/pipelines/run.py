@@ -1,0 +1,266 @@
+"""A run of a pipeline: what the pipeline works with, and what is told of it while it works."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.spark.pipelines.causes import cause
+from penstock.spark.pipelines.progress import Progress, QueryProgress
+from penstock.spark.pipelines.reporting import Reporter, Show, report_last
+from penstock.spark.pipelines.run_log import RunLog, described, scrubbed
+
+INTERVAL_S = 10.0
+"""How often a pipeline that follows looks for more."""
+LOOK_S = 0.5
+SETTLE_S = 60.0
+"""How long a stopped query may take to finish the batch it is in. What is cut off is done again by the next run."""
+
+
+class Pipeline(Protocol):
+    """A frozen dataclass of settings. A field `tenant` says whose the run is."""
+
+    name: ClassVar[str]
+
+    def run(self, run: Run) -> None: ...
+
+
+class PipelineError(Exception):
+    """Something that the one who runs the pipeline can put right; its text says what."""
+
+
+class RunStopped(Exception):
+    """Someone asked the run to end; what was done so far is good."""
+
+
+class Run:
+    """What a pipeline is given. Made by `running`."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        spark: SparkSession,
+        url: str,
+        lake: str,
+        follow: bool = False,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self.spark = spark
+        self.url = url
+        self.lake = _absolute(lake)
+        self.follow = follow
+        self.pipeline = pipeline.name
+        self.state = "running"
+        self.error: str | None = None
+        self.results: list[dict[str, Any]] = []
+        """Rows of a table that a pipeline leaves for whoever ran it; stored with the run, so short and few."""
+        self._interval_s = interval_s
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._queries: list[QueryProgress] = []
+        self._rows = self._batches = 0
+        self._note: str | None = None
+        self._recent: list[tuple[float, int]] = [(self._began, 0)]
+        self._lag: tuple[int | None, float | None] = (None, None)
+
+    # For pipelines
+
+    def trigger(self) -> dict[str, Any]:
+        """For `writeStream.trigger(**run.trigger())`."""
+        return (
+            {"processingTime": f"{int(self._interval_s * 1000)} milliseconds"}
+            if self.follow
+            else {"availableNow": True}
+        )
+
+    def place(self, *parts: str) -> str:
+        """A path below the lake."""
+        return "/".join([self.lake.rstrip("/"), *parts])
+
+    def checkpoint(self, name: str) -> str:
+        return self.place("_checkpoints", self.pipeline, name)
+
+    def watch(self, *queries: StreamingQuery) -> None:
+        """Until all have ended, or the run is stopped. The error of one ends the others, and is raised."""
+        watched = [self._watched(query) for query in queries]
+        pause = 0.05
+        try:
+            while any(query.isActive for query in queries) and not any(_failed(query) for query in queries):
+                self._look(watched)
+                if self._stop.wait(pause):
+                    _finish(watched)
+                    break
+                pause = min(pause * 2, LOOK_S)
+        finally:
+            for query in queries:
+                if query.isActive:
+                    query.stop()
+            self._look(watched)
+        for query in queries:
+            if (error := query.exception()) is not None:
+                raise error
+        if self._stop.is_set():
+            raise RunStopped
+
+    def note(self, text: str) -> None:
+        """One line on what is being done, shown and stored."""
+        self._note = text
+
+    def count(self, rows: int) -> None:
+        """Rows done by parts that are not streaming queries; each call is a batch."""
+        self._rows += rows
+        self._batches += 1
+
+    def check(self) -> None:
+        """Between the steps of parts that are not streaming queries: ends the run when it was told to stop."""
+        if self._stop.is_set():
+            raise RunStopped
+
+    # For whoever runs it
+
+    def stop(self) -> None:
+        """End in good order: batches are finished, then the run is stopped. May be called from a signal handler."""
+        self._stop.set()
+
+    def progress(self) -> Progress:
+        now, rows = time.monotonic(), self.rows
+        self._recent = [(at, count) for at, count in self._recent if now - at < 10.0][-30:] or self._recent[-1:]
+        at, count = (self._began, 0) if self.state != "running" else self._recent[0]
+        self._recent.append((now, rows))
+        return Progress(
+            pipeline=self.pipeline,
+            state=self.state,
+            rows=rows,
+            batches=self.batches,
+            rows_per_s=(rows - count) / max(now - at, 0.001),
+            lag_events=self._lag[0],
+            lag_s=self._lag[1],
+            elapsed_s=now - self._began,
+            note=self._note,
+        )
+
+    @property
+    def rows(self) -> int:
+        return self._rows + sum(query.rows for query in self._queries)
+
+    @property
+    def batches(self) -> int:
+        return self._batches + sum(query.batches for query in self._queries)
+
+    def report(self, log: RunLog) -> None:
+        self._lag = log.lag(self._ticks())
+        log.report(
+            self.state,
+            rows=self.rows,
+            batches=self.batches,
+            lag=self._lag,
+            note=self._note,
+            error=self.error,
+            progress={"queries": [query.described() for query in self._queries], "results": self.results[:100]},
+        )
+
+    def _ticks(self) -> dict[str, int]:
+        """How far each stream is read by all queries: by the one that is the furthest behind."""
+        found: dict[str, int] = {}
+        for query in self._queries:
+            for stream, tick in query.ticks.items():
+                found[stream] = min(tick, found.get(stream, tick))
+        return found
+
+    def _watched(self, query: StreamingQuery) -> QueryProgress:
+        """A query that is started again, as in rounds, goes on counting."""
+        before = next((each for each in self._queries if each.query.id == query.id), None)
+        watched = QueryProgress(query)
+        if before is not None:
+            watched = QueryProgress(query, before.rows, before.batches, before.ticks)
+        # In one go: the reporter reads the list meanwhile.
+        self._queries = [*(each for each in self._queries if each is not before), watched]
+        return watched
+
+    def _look(self, watched: list[QueryProgress]) -> None:
+        for query in watched:
+            query.look()
+
+
+@contextmanager
+def running(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession,
+    url: str,
+    lake: str,
+    follow: bool = False,
+    interval_s: float = INTERVAL_S,
+    show: Show | None = None,
+) -> Iterator[Run]:
+    """A run with its row in the database, which is kept up to date until the block ends, one way or another."""
+    run = Run(pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s)
+    settings = {**described(pipeline), "lake": scrubbed(run.lake), "follow": follow}
+    log = RunLog.start(url, getattr(pipeline, "tenant", "default"), pipeline.name, settings)
+    reporter = Reporter(run, url, log.run_id, show)
+    reporter.start()
+    try:
+        yield run
+        run.state = "done"
+    except (RunStopped, KeyboardInterrupt) as stopped:
+        run.state = "stopped"
+        if isinstance(stopped, KeyboardInterrupt):
+            raise
+    except BaseException as error:
+        run.state, run.error = "failed", cause(error)
+        raise
+    finally:
+        reporter.end()
+        report_last(run, log)
+        if show is not None:
+            show(run.progress())
+
+
+def run_pipeline(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession,
+    url: str,
+    lake: str,
+    follow: bool = False,
+    interval_s: float = INTERVAL_S,
+    show: Show | None = None,
+) -> None:
+    """Run a pipeline to its end."""
+    settings: dict[str, Any] = {"follow": follow, "interval_s": interval_s, "show": show}
+    with running(pipeline, spark=spark, url=url, lake=lake, **settings) as run:
+        pipeline.run(run)
+
+
+def _failed(query: StreamingQuery) -> bool:
+    return not query.isActive and query.exception() is not None
+
+
+def _finish(watched: list[QueryProgress]) -> None:
+    """Let each query end the batch it is in: a batch that is cut off is work done twice."""
+    until = time.monotonic() + SETTLE_S
+    batches = [_batch(each) for each in watched]
+    for each, batch in zip(watched, batches, strict=True):
+        while each.query.isActive and each.query.status["isTriggerActive"] and time.monotonic() < until:
+            each.look()
+            if _batch(each) != batch:
+                break
+            time.sleep(0.1)
+        each.query.stop()
+
+
+def _batch(progress: QueryProgress) -> str | None:
+    return None if progress.last is None else progress.last["timestamp"]
+
+
+def _absolute(lake: str) -> str:
+    """Spark's workers have working directories of their own."""
+    return lake if "://" in lake else os.path.abspath(lake)

@@ -1,0 +1,110 @@
+-- Runs of pipelines, begun and reported by the run itself.
+
+-- Begin a run, and forget those that are older than 90 days or behind the tenant's last thousand.
+create or replace function penstock.start_pipeline_run(
+  p_tenant text,
+  p_pipeline text,
+  p_settings jsonb,
+  p_now timestamptz
+)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant bigint := (select t.id from penstock.tenants as t where t.name = p_tenant);
+  v_run bigint;
+begin
+  if v_tenant is null then
+    raise exception using errcode = 'PS020', message = format('Tenant ''%s'' does not exist', p_tenant);
+  end if;
+  insert into penstock.pipeline_runs (tenant_id, pipeline, settings, state, started_at, seen_at)
+  values (v_tenant, p_pipeline, p_settings, 'running', p_now, p_now)
+  returning id into v_run;
+  delete from penstock.pipeline_runs as r
+  where r.tenant_id = v_tenant
+    and (
+      r.seen_at < p_now - interval '90 days'
+      or r.id <= (
+        select o.id from penstock.pipeline_runs as o where o.tenant_id = v_tenant order by o.id desc offset 1000 limit 1
+      )
+    );
+  return v_run;
+end;
+$$;
+
+-- How far a run is; also its sign of life. False when the run was forgotten meanwhile.
+create or replace function penstock.report_pipeline_run(
+  p_run bigint,
+  p_state text,
+  p_rows bigint,
+  p_batches bigint,
+  p_lag_events bigint,
+  p_lag_s double precision,
+  p_note text,
+  p_error text,
+  p_progress jsonb,
+  p_now timestamptz
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update penstock.pipeline_runs as r
+  set state = p_state,
+      seen_at = p_now,
+      finished_at = case when p_state <> 'running' then p_now end,
+      rows = p_rows,
+      batches = p_batches,
+      lag_events = p_lag_events,
+      lag_s = p_lag_s,
+      note = p_note,
+      error = p_error,
+      progress = p_progress
+  where r.id = p_run;
+  return found;
+end;
+$$;
+
+-- What the streams have beyond these ticks, {"orders": 17, ...}: events, and for how long the first of them waits.
+create or replace function penstock.stream_lag(
+  p_ticks jsonb,
+  p_now timestamptz,
+  out lag_events bigint,
+  out lag_s double precision
+)
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  select
+    sum(b.events)::bigint,
+    max(case when b.events > 0 then greatest(extract(epoch from p_now - b.since), 0) else 0 end)::double precision
+  into lag_events, lag_s
+  from (
+    select
+      greatest(pgque.event_seq(q) - t.tick_event_seq, 0) as events,
+      -- The next tick is the first that can hold what is missing; until it comes, this one is as near as we know.
+      coalesce(
+        (
+          select n.tick_time
+          from pgque.tick as n
+          where n.tick_queue = t.tick_queue
+            and n.tick_id > t.tick_id
+            and n.tick_event_seq > t.tick_event_seq
+          order by n.tick_id
+          limit 1
+        ),
+        t.tick_time
+      ) as since
+    from jsonb_each_text(p_ticks) as p
+    join pgque.queue as q on q.queue_name = p.key
+    join pgque.tick as t on t.tick_queue = q.queue_id and t.tick_id = p.value::bigint
+  ) as b;
+end;
+$$;

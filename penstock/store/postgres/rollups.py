@@ -1,0 +1,55 @@
+"""Insights on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
+
+from penstock.model.rollups import Rollup, RollupError, RollupKind, Step
+from penstock.model.tenants import TenantId
+from penstock.store.postgres.connections import Connections
+from penstock.store.postgres.rows import Row
+
+_ROLLUP = [field.name for field in fields(Rollup)]
+_ERROR = [field.name for field in fields(RollupError)]
+
+
+class PostgresRollups:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def list_rollups(
+        self,
+        tenant: TenantId,
+        step: Step,
+        *,
+        kind: RollupKind | None,
+        name: str | None,
+        since: datetime,
+        until: datetime,
+        limit: int,
+    ) -> Sequence[Rollup]:
+        found = await self._connections.rows("list_rollups", tenant, step, kind, name, since, until, limit)
+        return [_rollup(row) for row in found]
+
+    async def top_errors(
+        self,
+        tenant: TenantId,
+        *,
+        kind: RollupKind | None,
+        name: str | None,
+        since: datetime,
+        until: datetime,
+        limit: int,
+    ) -> Sequence[RollupError]:
+        found = await self._connections.rows("top_rollup_errors", tenant, kind, name, since, until, limit)
+        return [_error(row) for row in found]
+
+
+def _rollup(row: Row) -> Rollup:
+    return Rollup(**{name: row[name] for name in _ROLLUP} | {"kind": RollupKind(row["kind"])})
+
+
+def _error(row: Row) -> RollupError:
+    return RollupError(**{name: row[name] for name in _ERROR} | {"kind": RollupKind(row["kind"])})

@@ -1,0 +1,27 @@
+-- Insights, as the server reads them.
+
+-- name: list_rollups
+select r.*
+from penstock.rollups as r
+where r.tenant_id = $1
+  and r.step = $2
+  and r.starts_at >= $5
+  and r.starts_at < $6
+  and ($3::text is null or r.kind = $3)
+  and ($4::text is null or r.name = $4)
+order by r.starts_at, r.kind, r.name
+limit $7;
+
+-- name: top_rollup_errors
+select
+  r.kind, r.name, r.shape, sum(r.count)::bigint as count, min(r.example) as example,
+  min(r.starts_at) as first_at, max(r.starts_at) as last_at
+from penstock.rollup_errors as r
+where r.tenant_id = $1
+  and r.starts_at >= $4
+  and r.starts_at < $5
+  and ($2::text is null or r.kind = $2)
+  and ($3::text is null or r.name = $3)
+group by r.kind, r.name, r.shape
+order by sum(r.count) desc, r.kind, r.name, r.shape
+limit $6;

@@ -1,0 +1,121 @@
+"""Upkeep of the lake, by functions and by commands, and merging into it. No Spark is needed for any of this."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.table import TableMerger
+from typer.testing import CliRunner, Result
+
+from penstock.cli import app
+from penstock.spark import lake
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A lake with two tables, one of them in four small files."""
+    for number in range(4):
+        table = pa.table({"n": [number], "k": ["a" if number < 2 else "b"]})
+        write_deltalake(tmp_path / "lake" / "insights" / "hourly", table, mode="append", partition_by=["k"])
+    write_deltalake(tmp_path / "lake" / "events", pa.table({"n": [1, 2]}))
+    (tmp_path / "lake" / "_checkpoints" / "archive").mkdir(parents=True)
+    return tmp_path / "lake"
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["lake", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_a_tree_lists_the_tables(root: Path) -> None:
+    rows = json.loads(command("tree", root, "--json").stdout)
+
+    assert [(row["table"], row["version"], row["files"], row["rows"], row["partitions"]) for row in rows] == [
+        ("events", 0, 1, 2, 0),
+        ("insights/hourly", 3, 4, 4, 2),
+    ]
+    assert [row["partitioned by"] for row in rows] == ["", "k"]
+    assert json.loads(command("tree", root / "events", "--json").stdout)[0]["table"] == str(root / "events")
+
+
+def test_a_tree_of_nothing_says_so(tmp_path: Path) -> None:
+    assert "There are no tables" in command("tree", tmp_path).stdout
+
+
+def test_a_tree_of_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    result = command("tree", tmp_path / "none")
+
+    assert (result.exit_code, f"there is nothing at {tmp_path / 'none'}" in result.output) == (1, True)
+    assert not (tmp_path / "none").exists()
+
+
+def test_compaction_keeps_the_rows(root: Path) -> None:
+    path = root / "insights" / "hourly"
+
+    assert "4 files became 2" in command("compact", root).stdout
+    assert "0 files became 0" in command("compact", root).stdout
+    assert sorted(DeltaTable(path).to_pyarrow_table()["n"].to_pylist()) == [0, 1, 2, 3]
+    assert len(DeltaTable(path).file_uris()) == 2
+    assert (path / "_delta_log" / "_last_checkpoint").exists()
+
+
+def test_compaction_keeps_what_applications_wrote(tmp_path: Path) -> None:
+    """A checkpoint of the log that forgot them would let a batch be written twice."""
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"n": [0]}))
+    lake.merge(path, pa.table({"n": [1]}), "target.n = source.n", insert, app="a", version=7)
+    lake.compact(path)
+
+    assert lake.version(path, "a") == 7
+
+
+def test_a_vacuum_removes_what_was_replaced_when_it_is_old(root: Path) -> None:
+    path = root / "insights" / "hourly"
+    command("compact", path)
+
+    assert "0 files removed" in command("vacuum", path).stdout
+    assert "4 files would be removed" in command("vacuum", path, "--retention", "0s", "--dry-run").stdout
+    assert "4 files removed" in command("vacuum", path, "--retention", "0s").stdout
+    assert len(list(path.rglob("*.parquet"))) == 2 + len(list(path.rglob("*.checkpoint.parquet")))
+    assert sorted(DeltaTable(path).to_pyarrow_table()["n"].to_pylist()) == [0, 1, 2, 3]
+
+
+def test_a_vacuum_leaves_young_orphans(root: Path) -> None:
+    orphan = root / "events" / "part-orphan.parquet"
+    orphan.write_bytes(b"")
+
+    assert lake.vacuum(str(root / "events"), retention=timedelta(hours=1)) == []
+    assert orphan.exists()
+    assert [Path(name).name for name in lake.vacuum(str(root / "events"), retention=timedelta(0))] == [orphan.name]
+
+
+def insert(merger: TableMerger) -> TableMerger:
+    return merger.when_matched_update_all().when_not_matched_insert_all()
+
+
+def test_a_merge_happens_once_for_each_version(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"id": [1, 2], "n": [10, 20]}))
+    changes = pa.table({"id": [2, 3], "n": [21, 30]})
+
+    done = lake.merge(path, changes, "target.id = source.id", insert, app="cdc", version=4)
+    again = lake.merge(path, changes, "target.id = source.id", insert, app="cdc", version=4)
+
+    assert done is not None
+    assert again is None
+    assert DeltaTable(path).to_pyarrow_table().sort_by("id").to_pydict() == {"id": [1, 2, 3], "n": [10, 21, 30]}
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(lake.LakeError, match="there is no table at"):
+        lake.compact(str(tmp_path / "none"))
+
+
+def test_an_option_of_the_store_must_be_a_pair(root: Path) -> None:
+    result = CliRunner().invoke(app, ["lake", "tree", str(root), "--storage", "aws_region"])
+
+    assert "is not an option of an object store" in str(result.exception)

@@ -1,0 +1,215 @@
+"""Runs of pipelines: what a pipeline is given, and what the database knows of its runs."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.spark.pipelines import reporting
+from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.run import Run, run_pipeline, running
+from tests.spark import streams
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """Events into Parquet files."""
+
+    name: ClassVar[str] = "copy"
+    stream: str = "orders"
+    from_url: str | None = None
+    most: int = 500_000
+
+    def run(self, run: Run) -> None:
+        run.note(f"copying {self.stream}")
+        read = run.spark.readStream.format("penstock").options(
+            url=run.url, subscribe=self.stream, startingOffsets="earliest", maxEventsPerTrigger=str(self.most)
+        )
+        write = read.load().writeStream.format("parquet").option("checkpointLocation", run.checkpoint("events"))
+        run.watch(write.trigger(**run.trigger()).start(run.place("copied")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """Whatever a test wants to do in a run."""
+
+    name: ClassVar[str] = "plain"
+
+    def run(self, run: Run) -> None:
+        raise AssertionError("not run")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")
+
+
+def last_run(database: psycopg.Connection) -> dict[str, Any]:
+    with database.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute("select * from penstock.pipeline_runs order by id desc limit 1").fetchone()
+    assert row is not None
+    return row
+
+
+def test_a_run_leaves_its_row_with_rows_batches_and_no_lag(
+    spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
+) -> None:
+    streams.make(database, "orders")
+    streams.send(database, "orders", ["one", "two"])
+    streams.tick(database, "orders")
+    streams.send(database, "orders", ["three"])
+    shown: list[Progress] = []
+
+    run_pipeline(Copy(most=1), spark=spark, url=dsn, lake=lake, show=shown.append)
+
+    row = last_run(database)
+    assert (row["pipeline"], row["state"], row["rows"], row["batches"]) == ("copy", "done", 3, 2)
+    assert (row["lag_events"], row["lag_s"], row["note"], row["error"]) == (0, 0.0, "copying orders", None)
+    assert row["finished_at"] is not None
+    assert row["settings"] == {"stream": "orders", "most": 1, "lake": lake, "follow": False}
+    assert [query["rows"] for query in row["progress"]["queries"]] == [3]
+    assert (shown[-1].state, shown[-1].rows) == ("done", 3)
+    assert spark.read.parquet(f"{lake}/copied").count() == 3
+
+
+def test_a_run_that_fails_says_why_in_one_line(
+    spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
+) -> None:
+    with pytest.raises(Exception, match="nowhere"):
+        run_pipeline(Copy(stream="nowhere"), spark=spark, url=dsn, lake=lake)
+
+    row = last_run(database)
+    assert row["state"] == "failed"
+    assert row["error"] == "there is no stream 'nowhere'"
+
+
+def test_a_run_that_follows_ends_its_batch_when_stopped_and_the_next_goes_on(
+    spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
+) -> None:
+    streams.make(database, "orders")
+    streams.send(database, "orders", ["one", "two"])
+    streams.tick(database, "orders")
+    pipeline = Copy()
+    settings: dict[str, Any] = {"spark": spark, "url": dsn, "lake": lake}
+    found: list[Run] = []
+
+    def stop(progress: Progress) -> None:
+        if progress.rows:
+            found[0].stop()
+
+    with running(pipeline, follow=True, interval_s=0.2, show=stop, **settings) as run:
+        found.append(run)
+        pipeline.run(run)
+    stopped = last_run(database)
+    streams.send(database, "orders", ["three"])
+    run_pipeline(pipeline, **settings)
+
+    assert (stopped["state"], stopped["rows"], stopped["error"]) == ("stopped", 2, None)
+    assert stopped["settings"]["follow"] is True
+    values = sorted(row.value for row in spark.read.parquet(f"{lake}/copied").select("value").collect())
+    assert values == ["one", "three", "two"]
+
+
+def test_the_failure_of_one_query_ends_the_others(
+    spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
+) -> None:
+    streams.make(database, "orders")
+    queries: list[StreamingQuery] = []
+
+    def run_both() -> None:
+        with running(Plain(), spark=spark, url=dsn, lake=lake, follow=True) as run:
+            for stream in ("orders", "nowhere"):
+                read = spark.readStream.format("penstock").options(url=dsn, subscribe=stream).load()
+                write = read.writeStream.format("noop").option("checkpointLocation", run.checkpoint(stream))
+                queries.append(write.trigger(**run.trigger()).start())
+            run.watch(*queries)
+
+    with pytest.raises(Exception, match="nowhere"):
+        run_both()
+
+    assert [query.isActive for query in queries] == [False, False]
+    assert last_run(database)["error"] == "there is no stream 'nowhere'"
+
+
+def test_a_query_that_is_started_again_goes_on_counting(
+    spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
+) -> None:
+    streams.make(database, "orders")
+    with running(Copy(), spark=spark, url=dsn, lake=lake) as run:
+        for value in ("one", "two"):
+            streams.send(database, "orders", [value])
+            Copy().run(run)
+
+    row = last_run(database)
+    assert (row["rows"], row["batches"], len(row["progress"]["queries"])) == (2, 2, 1)
+
+
+def test_lag_is_what_lies_behind_a_tick(database: psycopg.Connection) -> None:
+    streams.make(database, "orders")
+    streams.send(database, "orders", ["one"])
+    behind = streams.tick(database, "orders")
+    streams.send(database, "orders", ["two", "three"])
+    streams.tick(database, "orders")
+    streams.send(database, "orders", ["four"])
+
+    lag = "select l.lag_events, l.lag_s > 50 from penstock.stream_lag(%s::jsonb, now() + interval '1 minute') as l"
+
+    assert database.execute(lag, [f'{{"orders": {behind}, "gone": 7}}']).fetchone() == (3, True)
+    assert database.execute(lag, ["{}"]).fetchone() == (None, None)
+
+
+def test_a_run_shows_life_while_it_is_busy_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
+) -> None:
+    monkeypatch.setattr(reporting, "SHOW_S", 0.05)
+    monkeypatch.setattr(reporting, "REPORT_S", 0.1)
+    seen = threading.Event()
+
+    def look(progress: Progress) -> None:
+        if last_seen(database) == 5:
+            seen.set()
+
+    with running(Plain(), spark=spark, url=dsn, lake=lake, show=look) as run:
+        run.count(5)
+        assert seen.wait(20)
+        assert last_run(database)["state"] == "running"
+
+
+def last_seen(database: psycopg.Connection) -> int:
+    return int(last_run(database)["rows"])
+
+
+def test_places_of_a_lake_are_absolute_or_as_given(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    here = Run(Copy(), spark=spark, url="", lake="lake", follow=True, interval_s=2.5)
+    there = Run(Copy(), spark=spark, url="", lake="s3://bucket/lake/")
+
+    assert (here.place("a", "b"), here.checkpoint("x")) == ("/lake/a/b", "/lake/_checkpoints/copy/x")
+    assert there.place("a") == "s3://bucket/lake/a"
+    assert (here.trigger(), there.trigger()) == ({"processingTime": "2500 milliseconds"}, {"availableNow": True})
+
+
+def test_the_example_of_the_page_runs(
+    spark: SparkSession, dsn: str, database: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+    page = (Path(__file__).parents[2] / "docs/pipelines.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    # Spark's processes have the environment of the whole test run. Nor do they have its folder.
+    example = example.replace("env:DATABASE_URL", dsn).replace('"orders.jsonl"', repr(str(tmp_path / "orders.jsonl")))
+    exec(compile(example, "docs/pipelines.md", "exec"), {})
+
+    assert database.execute("select count(*) from penstock.jobs").fetchone() == (2,)
+    assert last_run(database)["rows"] == 2

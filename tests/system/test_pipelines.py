@@ -1,0 +1,276 @@
+"""`penstock pipeline`, as far as it goes without a Spark."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+import typer
+
+from penstock.cli import app, progress
+from penstock.cli import spark as command
+from penstock.errors import Invalid, Unavailable
+from penstock.model.pipelines import PIPELINES
+from penstock.spark.pipelines.causes import cause
+from penstock.spark.pipelines.progress import Progress
+from penstock.spark.pipelines.run import PipelineError, Run
+from penstock.spark.pipelines.run_log import described, scrubbed
+from tests.system.serving import environment, penstock
+from tests.test_docs import COMMANDS, options, page, plain, quoted, rows, section
+
+MODULES = {
+    "archive": "archive:Archive",
+    "cdc": "change_data:ChangeData",
+    "import": "importing:Import",
+    "insights": "insights:Insights",
+    "replay": "replay:Replay",
+}
+
+
+def pipeline_class(name: str) -> Any:
+    module, _, found = MODULES[name].partition(":")
+    return getattr(importlib.import_module(f"penstock.spark.pipelines.{module}"), found)
+
+
+def test_help_does_not_wait_for_spark() -> None:
+    code = "import sys; from penstock.cli import app; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60)
+
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_pipeline_has_a_command_and_says_what_it_does_in_one_way(name: str) -> None:
+    commands: Any = typer.main.get_command(app)
+    found = commands.commands["pipeline"].commands["run"].commands[name]
+    summary = (pipeline_class(name).__doc__ or "").splitlines()[0]
+
+    assert pipeline_class(name).name == name
+    assert (PIPELINES[name], (found.help or "").splitlines()[0]) == (summary, summary)
+
+
+def test_pipelines_and_runs_are_listed(fresh_database: str) -> None:
+    none = penstock("pipeline", "runs", "--database-url", fresh_database)
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        connection.execute("select penstock.start_pipeline_run('default', 'cdc', '{}', now())")
+        connection.execute(
+            "select penstock.report_pipeline_run(1, 'failed', 7, 2, 3, 1.25, null, 'it broke', '{}', now())"
+        )
+    listed = penstock("pipeline", "list", "--json", "--database-url", fresh_database)
+    runs = penstock("pipeline", "runs", "cdc", "--database-url", fresh_database)
+    unknown = penstock("pipeline", "runs", "nothing", "--database-url", fresh_database)
+
+    assert "No pipeline was run yet." in none.stdout
+    found = {row["pipeline"]: row for row in json.loads(listed.stdout)}
+    assert list(found) == list(PIPELINES)
+    assert (found["cdc"]["state"], found["cdc"]["rows"], found["cdc"]["lag"]) == ("failed", 7, 3)
+    assert found["archive"]["state"] is None
+    assert "it broke" in runs.stdout
+    assert (unknown.returncode, "there is no pipeline 'nothing'" in unknown.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["runs"], ["run", "insights"]], ids=["list", "runs", "run"])
+def test_pipelines_need_postgresql(arguments: list[str], tmp_path: Path) -> None:
+    done = penstock("pipeline", *arguments, "--sqlite", tmp_path / "q.db")
+
+    assert (done.returncode, done.stderr) == (1, "penstock: pipelines need PostgreSQL: this store has none\n")
+
+
+def test_without_the_extra_it_says_how_to_get_it(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['pyspark'] = None; from penstock.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "pipeline", "run", "insights", "--sqlite", str(tmp_path / "q.db")],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert "pip install 'penstock[spark]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# Commands with a pipeline of the test's own, and no Spark behind it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Small:
+    """Does what a test wants."""
+
+    name: ClassVar[str] = "small"
+    do: Any
+
+    def run(self, run: Run) -> None:
+        self.do(run)
+
+
+@pytest.fixture
+def run(fresh_database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    @contextmanager
+    def no_spark(*_: object) -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr(command, "started", no_spark)
+    monkeypatch.setenv("DATABASE_URL", fresh_database)
+    monkeypatch.chdir(tmp_path)
+
+    def start(do: Any, **options: Any) -> dict[str, Any]:
+        made = command.on_spark(lambda start: start(Small(do=do)))
+        try:
+            made(**options)
+        finally:
+            with psycopg.connect(fresh_database) as connection:
+                row = connection.execute(
+                    "select state, error, note, rows from penstock.pipeline_runs order by id desc limit 1"
+                ).fetchone()
+        assert row is not None
+        return dict(zip(("state", "error", "note", "rows"), row, strict=True))
+
+    return start
+
+
+def test_what_a_run_found_out_is_printed(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def work(run: Run) -> None:
+        run.count(12)
+        run.note("nearly there")
+        run.results = [{"what": "apples", "rows": 12}]
+
+    assert run(work) == {"state": "done", "error": None, "note": "nearly there", "rows": 12}
+    printed = capsys.readouterr()
+    assert "apples" in printed.out
+    assert "small · done · 12 rows" in printed.err
+
+
+def test_a_failure_is_one_line_and_a_code(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def work(run: Run) -> None:
+        run.results = [{"rejected": 3}]
+        raise PipelineError("postgresql://ada:secret@host/db does not answer")
+
+    with pytest.raises(typer.Exit) as ended:
+        run(work)
+
+    assert ended.value.exit_code == 1
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[-1] == "penstock: postgresql://…@host/db does not answer"
+    assert "rejected" in printed.out
+    assert "Traceback" not in printed.err
+
+
+def test_verbose_shows_where_it_failed(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        run(lambda run: 1 / 0, verbose=True)
+
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_a_signal_stops_a_run_in_good_order(run: Any, number: int) -> None:
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    steps = []
+
+    def work(run: Run) -> None:
+        steps.append("begun")
+        os.kill(os.getpid(), number)
+        steps.append("finished what was under way")
+        run.check()
+        steps.append("not here")
+
+    assert run(work, follow=True)["state"] == "stopped"
+    assert steps == ["begun", "finished what was under way"]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+
+
+def test_options_that_cannot_be_are_refused(run: Any) -> None:
+    with pytest.raises(Invalid, match="either --master or --remote"):
+        command.on_spark(lambda start: None)(master="local", remote="sc://x")
+    with pytest.raises(Invalid, match="is not a setting"):
+        command.on_spark(lambda start: None)(conf=["x"])
+    with pytest.raises(Unavailable, match="penstock\\[spark\\]"), command.clearly(False):
+        raise ModuleNotFoundError("No module named 'deltalake'", name="deltalake")
+
+
+def shown(**changes: Any) -> Progress:
+    values: dict[str, Any] = {
+        "pipeline": "archive", "state": "running", "rows": 12_345, "batches": 3, "rows_per_s": 99.6, "lag_events": None,
+        "lag_s": None, "elapsed_s": 61.0, "note": None,
+    }  # fmt: skip
+    return Progress(**{**values, **changes})
+
+
+def test_a_line_of_progress() -> None:
+    assert progress.line(shown()) == "archive · running · 12,345 rows · 100 rows/s · 3 batches · 1m01s"
+    assert progress.line(shown(lag_events=7, lag_s=1.5, elapsed_s=3725.0, note="orders")) == (
+        "archive · running · 12,345 rows · 100 rows/s · 3 batches · lag 7 events, 1.5s · 1h02m · orders"
+    )
+
+
+def test_a_log_gets_a_line_when_there_is_something_new(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.display() as show:
+        for change in ({}, {"rows": 12_346}, {"note": "other"}, {"note": "other", "state": "done"}):
+            show(shown(**change))
+
+    assert [line.split(" · ")[1] for line in capsys.readouterr().err.splitlines()] == ["running", "running", "done"]
+
+
+JAVA = """\
+[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Lost task 0.0
+Traceback (most recent call last):
+  File "worker.py", line 3, in main
+adbc_driver_manager.OperationalError: could not connect
+ SQLSTATE: XXKST
+\tat org.apache.spark.Some.where(Some.scala:1)
+Caused by: java.lang.IllegalStateException: deeper
+\t... 3 more
+"""
+
+
+def test_the_cause_of_a_failure_in_one_line() -> None:
+    assert cause(RuntimeError(JAVA)) == "OperationalError: could not connect"
+    assert (
+        cause(RuntimeError("penstock.x.StreamError: there is no stream 'a'\n\tat org.apache"))
+        == "there is no stream 'a'"
+    )
+    assert cause(RuntimeError("first\nCaused by: java.io.IOException: disk full")) == "IOException: disk full"
+    assert cause(KeyError()) == "KeyError"
+    around = RuntimeError("around")
+    around.__cause__ = ValueError("the cause password=hunter2")
+    assert cause(around) == "the cause password=…"
+
+
+def test_settings_are_kept_without_secrets() -> None:
+    from penstock.spark.pipelines.importing import Import
+
+    kept = described(Import(source="pgmq", from_url="postgresql://u:p@h/d", paths=("s3://key:word@bucket/x",), chunk=5))
+
+    assert kept == {
+        "source": "pgmq", "target": "queue", "from_url": "…", "paths": ["s3://…@bucket/x"], "finished": False,
+        "dry_run": False, "skip_rejects": False, "tenant": "default", "chunk": 5,
+    }  # fmt: skip
+    assert scrubbed("postgresql://h/d?password=x&y") == "postgresql://h/d?password=…"
+
+
+def test_the_page_about_pipelines_is_true() -> None:
+    from penstock.cli.run_pipelines import Origin
+    from penstock.spark.pipelines.importing import SOURCES
+
+    text = page("docs/pipelines.md")
+    listed = {plain(row[0]): row[1] for row in rows(text.partition("## Running")[0])}
+    given = {option for row in rows(section(text, "## Running")) for option in quoted(row[0])}
+    sources = [plain(row[0]) for row in rows(section(text, "## Import")) if row[0].startswith("`") and len(row) == 4]
+    shared = set.intersection(*(options(COMMANDS[f"penstock pipeline run {name}"]) for name in PIPELINES))
+
+    assert listed == PIPELINES
+    assert given == shared - options(COMMANDS["penstock pipeline list"])
+    assert [*SOURCES] == sources == [origin.value for origin in Origin]
