@@ -11,12 +11,18 @@ from xdist.scheduler import LoadScopeScheduling
 from penstock.clock import FakeClock
 from tests import cluster
 
+OWN_PROCESSES = ("test_cluster", "test_connect", "test_crash", "test_declarative", "test_demo")
+"""Tests of Spark that start Sparks of their own, and wait for them most of the time."""
+
 
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """All tests of Spark in one process, so that it is started once, and the others have the other core."""
+    """All tests that share a Spark in one process, so that it is started once; those with their own in another."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        if not nodeid.startswith("tests/spark/"):
+            return nodeid
+        own = nodeid.removeprefix("tests/spark/").startswith(OWN_PROCESSES)
+        return "spark processes" if own else "spark"
 
 
 @pytest.hookimpl(optionalhook=True)
