@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -33,11 +32,6 @@ Offset = dict[str, dict[str, int]]
 
 ROWS_PER_TRIGGER = 500_000
 """A micro-batch costs about half a second however small it is; this many events take a second or two."""
-
-
-@dataclass
-class EventsPartition(InputPartition):
-    query: str
 
 
 class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
