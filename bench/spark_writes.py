@@ -1,8 +1,8 @@
 """Bulk writes into a stream, beside Spark's JDBC sink with its best setting.
 
-JDBC writes into a table like the stream's event table, with the same columns, defaults and indexes. That pair is the
-one judged: the database has the same rows to store and to index, and JDBC promises what our direct write promises, that
-a task that runs again writes again. Our staged write promises more, each row once.
+JDBC writes into a table like the stream's event table, with the same columns, defaults and indexes: the database has
+the same rows to store and to find again. Both of our writes are judged beside it. JDBC promises what our direct write
+promises, that a task that runs again writes again; exactly once is more.
 
 Two more are shown. A plain table, with three columns and no index, is less work than a stream. The door is more: a
 table whose trigger passes what each statement inserts on to the stream, through the function that every sender calls,
@@ -30,6 +30,17 @@ create trigger pass_on after insert on public.door referencing new table as new_
 for each statement execute function public.pass_on();
 """
 
+# Where what was written to a stream may be: in its current table, or in loads.
+_TABLES = """
+select pgque.current_event_table(%s)
+union all
+select pgque.load_table(l.load_queue, l.load_id)
+from pgque.load as l
+join pgque.queue as q on q.queue_id = l.load_queue
+where q.queue_name = %s
+  and l.load_txid is not null
+"""
+
 
 class Writes:
     def __init__(self, spark: SparkSession, server: Server, connection: Connection, rows: int) -> None:
@@ -53,8 +64,8 @@ class Writes:
             self._settle()
 
         def after() -> None:
-            [[table]] = self._connection.execute("select pgque.current_event_table(%s)", [stream]).fetchall()
-            self._expect(table)
+            tables = self._connection.execute(_TABLES, [stream, stream]).fetchall()
+            self._expect(*(table for [table] in tables))
             self._connection.execute("select pgque.drop_queue(%s)", [stream])
             # As autovacuum would, when it gets to it.
             self._connection.execute("vacuum penstock.spark_staging")
@@ -83,10 +94,11 @@ class Writes:
         """So that nobody pays for what was written before."""
         self._connection.execute("checkpoint")
 
-    def _expect(self, table: str) -> None:
-        [[count]] = self._connection.execute(f"select count(*) from {table}".encode()).fetchall()
+    def _expect(self, *tables: str) -> None:
+        everything = " union all ".join(f"select from {table}" for table in tables)
+        [[count]] = self._connection.execute(f"select count(*) from ({everything}) as e".encode()).fetchall()
         if count != self._rows:
-            raise SystemExit(f"{table} holds {count} rows, not {self._rows}")
+            raise SystemExit(f"{', '.join(tables)}: {count} rows, not {self._rows}")
 
 
 def _source(spark: SparkSession, rows: int) -> DataFrame:

@@ -1,47 +1,90 @@
-"""Writing events straight into the stream's table: each task in a transaction of its own, by one binary COPY.
+"""Writing events straight into tables of their stream, by one binary COPY for each task.
 
-For those who ask for it with `exactlyOnce=false`. It costs half of a staged write, and promises less: a task that Spark
-runs again, though its transaction had been committed, writes its rows again.
+Many become a load: a table of their own, whose index is built at the end, and which is an event table from the moment
+it is published. That is the task's last act, or one of the driver's for all tasks at once. A few go into the stream's
+current table, for those who ask for it with `exactlyOnce=false`; otherwise they are staged.
+
+What a task publishes by itself is not exactly once: Spark may run a task again whose transaction had been committed,
+and then it writes its rows again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 
+import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 
 from penstock.spark.database import Database
-from penstock.spark.options import WriteOptions
+
+LOAD_ROWS = 100_000
+LOAD_BYTES = 67_108_864
+"""So much is worth a table. Below it, tables would come and go faster than a catalog likes."""
 
 # The rules of every insert are checked here. It also gives the transaction its id before the table is looked up, and
 # the table is in use from then on: a rotation counts on both.
 _TABLE = "select pgque.current_event_table($1)"
 
+_OPEN = "select l.load_id, l.load_table from pgque.open_load($1) as l"
+_CLOSE = "select pgque.close_load($1)"
+_PUBLISH = "select pgque.publish_loads($1, array[$2::bigint])::text"
+
 _COLUMNS = {"type": "ev_type", "value": "ev_data", "headers": "ev_extra1", "key": "ev_extra4"}
 
 
-def applies(options: WriteOptions) -> bool:
-    """A version to remember needs the ledger; rows of several streams, and queues and jobs, their functions."""
-    return (
-        not options.exactly_once and options.target == "stream" and options.name is not None and options.app_id is None
-    )
+@dataclass(frozen=True, slots=True)
+class Load:
+    id: int
+    rows: int
 
 
-def write(database: Database, options: WriteOptions, names: list[str], batches: Iterator[pa.RecordBatch]) -> int:
-    """How many rows were written."""
+def many(batches: Iterator[pa.RecordBatch]) -> tuple[bool, Iterator[pa.RecordBatch]]:
+    """Whether they are worth a load, and all of them again."""
+    seen: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        seen.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= LOAD_ROWS or size >= LOAD_BYTES:
+            return True, chain(seen, batches)
+    return False, iter(seen)
+
+
+def append(database: Database, stream: str, names: list[str], batches: Iterator[pa.RecordBatch]) -> int:
+    """Into the current table; how many rows were written."""
     events = _Events(names)
-    found = events.of(batches)
-    if (first := next(found, None)) is None:
-        return 0
-    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], found))
-    with database.transaction() as connection, connection.cursor() as cursor:
-        cursor.execute(_TABLE, [options.name])
-        row = cursor.fetchone()
-        assert row is not None
-        schema, _, table = row[0].partition(".")
-        cursor.adbc_ingest(table, reader, mode="append", db_schema_name=schema)
+    if (reader := events.reader(batches)) is not None:
+        with database.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute(_TABLE, [stream])
+            [[table]] = cursor.fetchall()
+            _copy(cursor, table, reader)
     return events.rows
+
+
+def load(
+    database: Database, stream: str, names: list[str], batches: Iterator[pa.RecordBatch], *, publish: bool
+) -> Load:
+    """Into a table of their own."""
+    events = _Events(names)
+    reader = events.reader(batches)
+    with database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute(_OPEN, [stream])
+        [[load_id, table]] = cursor.fetchall()
+        if reader is not None:
+            _copy(cursor, table, reader)
+        cursor.execute(_CLOSE, [load_id])
+        cursor.fetchall()
+        if publish:
+            cursor.execute(_PUBLISH, [stream, load_id])
+            cursor.fetchall()
+    return Load(load_id, events.rows)
+
+
+def _copy(cursor: driver.Cursor, table: str, reader: pa.RecordBatchReader) -> None:
+    schema, _, name = table.partition(".")
+    cursor.adbc_ingest(name, reader, mode="append", db_schema_name=schema)
 
 
 class _Events:
@@ -51,7 +94,14 @@ class _Events:
         self._names = [name for name in names if name in _COLUMNS]
         self.rows = 0
 
-    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def reader(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader | None:
+        """None when there are no rows."""
+        found = self._of(batches)
+        if (first := next(found, None)) is None:
+            return None
+        return pa.RecordBatchReader.from_batches(first.schema, chain([first], found))
+
+    def _of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         text = pa.string()
         for batch in batches:
             if batch.num_rows == 0:

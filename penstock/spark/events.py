@@ -5,6 +5,8 @@ earlier one. So tasks may read it in any order, and read it again, and together 
 
 Many events are read in slices by their ids, a few by their transactions; see `_by_id` and `_by_transaction`. What a
 slice holds is small enough to be kept until it is whole, so that a database that dies in the middle costs one slice.
+
+Loads are tables of their own, each of which lies in the range as a whole; they are sliced by their own ids.
 """
 
 from __future__ import annotations
@@ -63,6 +65,22 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """Many events that were written at once, in the order of their ids."""
+
+    source: str
+    """What a query reads them from."""
+    first: int
+    last: int
+    rows: int
+
+    @property
+    def ids_per_slice(self) -> int:
+        """Tasks that write side by side take turns at the ids, so these are farther apart than the rows."""
+        return max((self.last - self.first + 1) * EVENTS_PER_SLICE // self.rows, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Part of a range. With bounds, the events whose ids lie between them; without, all by their transactions."""
 
@@ -70,6 +88,8 @@ class Piece:
     below: int | None = None
     outside: tuple[int, int] | None = None
     """Besides, those whose ids lie outside of all pieces."""
+    load: Load | None = None
+    """The load whose events these are; None for those of the event tables."""
 
     def slices(self) -> Iterator[Piece]:
         if self.outside is not None:
@@ -78,8 +98,9 @@ class Piece:
             if self.outside is None:
                 yield self
             return
-        for first in range(self.first, self.below, EVENTS_PER_SLICE):
-            yield Piece(first, min(first + EVENTS_PER_SLICE, self.below))
+        step = EVENTS_PER_SLICE if self.load is None else self.load.ids_per_slice
+        for first in range(self.first, self.below, step):
+            yield Piece(first, min(first + step, self.below), load=self.load)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +110,8 @@ class Range:
     stream: str
     tables: tuple[str, ...]
     """Quoted names of the event tables that may hold them."""
+    loads: tuple[Load, ...] = ()
+    """Those that were published between the two ticks."""
     after: Tick
     until: Tick
     retries: bool = False
@@ -97,7 +120,13 @@ class Range:
     @property
     def expected(self) -> int:
         """About how many events there are; late commits and roll-backs make it wrong."""
-        return max(self.until.event_seq - self.after.event_seq, 0)
+        return self._single + sum(load.rows for load in self.loads)
+
+    @property
+    def _single(self) -> int:
+        """About how many of them are in the event tables: loads have taken some of the ids."""
+        loaded = sum(load.rows for load in self.loads if load.first > self.after.event_seq)
+        return max(self.until.event_seq - self.after.event_seq - loaded, 0)
 
     @property
     def constants(self) -> dict[str, str | int]:
@@ -107,14 +136,22 @@ class Range:
     def pieces(self, at_least: int | None, *, strays: bool = True) -> list[Piece]:
         """Slices of about the same number of ids. The first also reads the strays, unless there are known to be none:
         events with an id from before the first tick that were committed late, or with an id of the sender's choice."""
-        count = max(-(-self.expected // EVENTS_PER_PARTITION), at_least or 1, 2 if self.expected >= WORTH_TWO else 1)
-        count = min(count, MOST_PARTITIONS, self.expected)
-        if count <= 1 and self.expected <= EVENTS_PER_SLICE:
-            return [Piece()]
+        found = [*self._table_pieces(at_least, strays)]
+        for load in self.loads:
+            borders = _borders(load.first, load.last + 1, _count(load.rows, at_least, self.expected))
+            found += [Piece(first, below, load=load) for first, below in pairwise(borders)]
+        return found
+
+    def _table_pieces(self, at_least: int | None, strays: bool) -> Iterator[Piece]:
+        count = _count(self._single, at_least, self.expected)
+        if count <= 1 and self._single <= EVENTS_PER_SLICE:
+            yield Piece()
+            return
         start, end = self.after.event_seq + 1, self.until.event_seq + 1
-        borders = [start + self.expected * number // count for number in range(count + 1)]
-        found = [Piece(first, below) for first, below in pairwise(borders)]
-        return [Piece(found[0].first, found[0].below, (start, end) if strays else None), *found[1:]]
+        outside = (start, end) if strays else None
+        for first, below in pairwise(_borders(start, end, count)):
+            yield Piece(first, below, outside)
+            outside = None
 
     def query(
         self, wanted: Sequence[Column], piece: Piece, types: Sequence[str] = (), conditions: Sequence[str] = ()
@@ -134,9 +171,10 @@ class Range:
         if types:
             common.append(f"e.ev_type = any ({literals(list(types), 'text')})")
         ways = self._by_transaction(piece) if piece.first is None else [self._by_id(piece)]
+        sources = self.tables if piece.load is None else (piece.load.source,)
         parts = [
-            f"select {listed} from {table} as e where {' and '.join([*way, *common])}"  # noqa: S608
-            for table in self.tables
+            f"select {listed} from {source} as e where {' and '.join([*way, *common])}"  # noqa: S608
+            for source in sources
             for way in ways
         ]
         return " union all ".join(parts)
@@ -162,6 +200,17 @@ class Range:
             start, end = piece.outside
             ways = [[*way, f"(e.ev_id + 0 < {start} or e.ev_id + 0 >= {end})"] for way in ways]
         return ways
+
+
+def _count(events: int, at_least: int | None, of: int) -> int:
+    """Into how many pieces so many events are split, when all of the range shall have a number at least."""
+    share = -(-(at_least or 1) * events // max(of, 1))
+    count = max(-(-events // EVENTS_PER_PARTITION), share, 2 if events >= WORTH_TWO else 1)
+    return min(count, MOST_PARTITIONS, events)
+
+
+def _borders(first: int, below: int, count: int) -> list[int]:
+    return [first + (below - first) * number // count for number in range(count + 1)]
 
 
 @dataclass(frozen=True, slots=True)

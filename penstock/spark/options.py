@@ -118,6 +118,16 @@ class WriteOptions:
     app_id: str | None
     version: int | None
 
+    @property
+    def one_stream(self) -> str | None:
+        """The stream that all rows go to. Those of several streams, of queues and of jobs need their functions."""
+        return self.name if self.target == "stream" else None
+
+    @property
+    def remembered(self) -> bool:
+        """Whether the ledger is asked what was written before."""
+        return self.exactly_once or self.app_id is not None
+
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = _normal(options)

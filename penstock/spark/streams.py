@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from penstock.spark.database import Database
-from penstock.spark.events import Piece, Range, Tick
+from penstock.spark.events import Load, Piece, Range, Tick
 from penstock.store.queries import parse
 
 SQL = parse((Path(__file__).parent / "streams.sql").read_text("utf-8"))
@@ -59,7 +59,13 @@ class Stream:
         return reach or self._tick("next_tick", after.id) or until
 
     def between(self, after: Tick, until: Tick) -> Range:
-        return Range(stream=self.name, tables=self._about[1], after=after, until=until, retries=self._retries)
+        loads: tuple[Load, ...] = ()
+        if after.snapshot != until.snapshot:
+            found = self._database.rows(SQL["loads"], self._id, after.snapshot, until.snapshot)
+            loads = tuple(Load(source, first, last, rows) for source, first, last, rows in found)
+        return Range(
+            stream=self.name, tables=self._about[1], loads=loads, after=after, until=until, retries=self._retries
+        )
 
     def is_empty(self, events: Range) -> bool:
         """Looked up: a late commit has an old event id, so equal sequence numbers prove nothing."""

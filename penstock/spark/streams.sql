@@ -13,6 +13,15 @@ select
 from pgque.queue as q
 where q.queue_name = $1;
 
+-- name: loads
+select pgque.load_source(l), l.load_first, l.load_last, l.load_rows
+from pgque.load as l
+where l.load_queue = $1
+  and l.load_rows > 0
+  and pg_visible_in_snapshot(l.load_txid, $3::pg_snapshot)
+  and not pg_visible_in_snapshot(l.load_txid, $2::pg_snapshot)
+order by l.load_id;
+
 -- name: streams_like
 select q.queue_name from pgque.queue as q where q.queue_name ~ $1 order by q.queue_name;
 

@@ -1,5 +1,7 @@
 """Writing: tasks stage their rows by binary COPY, the driver publishes them in one transaction with a ledger.
 
+A task with many events for one stream stages them as a load, which need not be copied again.
+
 A micro-batch that Spark writes again finds its number in the ledger and writes nothing. What a killed attempt staged
 belongs to no commit, and is collected later. A task that loses its database fails, and Spark runs it again.
 """
@@ -38,17 +40,23 @@ COLUMNS = {
 SETTLE_S = 86_400
 """What is staged for a day belongs to nobody any more."""
 
-_PUBLISH = "select penstock.publish_staged($1, $2, string_to_array($3, ',')::bigint[], $4, $5, $6, $7, $8, now())"
+_PUBLISH = """
+    select penstock.publish_staged(
+      $1, $2, string_to_array($3, ',')::bigint[], $4, string_to_array($5, ',')::bigint[], $6, $7, $8, $9, now()
+    )
+"""
 _COLLECT = "select penstock.collect_staged(now() - make_interval(secs => $1))"
 _DISCARD = "delete from penstock.spark_staging as s where s.attempt = any (string_to_array($1, ',')::bigint[])"
+_DISCARD_LOADS = "select pgque.discard_loads(string_to_array($1, ',')::bigint[])"
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What a task has staged, or written when it wrote directly: then there is no attempt to publish."""
+    """What a task has staged: rows under the number of its attempt, or a load. Nothing when it wrote directly."""
 
-    attempt: int | None
-    rows: int
+    attempt: int | None = None
+    rows: int = 0
+    load: int | None = None
     query: str | None = None
     """The writer that commits is a new one, and only a task knows which query it works for."""
 
@@ -63,8 +71,16 @@ class _Staging:
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
         database = Database(self._options.url)
-        if direct.applies(self._options):
-            return Staged(None, direct.write(database, self._options, self._names, iterator), query)
+        stream = self._options.one_stream
+        at_once = stream is not None and not self._options.remembered
+        if stream is not None:
+            many, iterator = direct.many(iterator)
+            if many:
+                load = direct.load(database, stream, self._names, iterator, publish=at_once)
+                return Staged(load=None if at_once else load.id, query=query)
+            if at_once:
+                direct.append(database, stream, self._names, iterator)
+                return Staged(query=query)
         attempt = _attempt(context.partitionId() if context is not None else 0)
         counted = _Counted(attempt, self._names)
         batches = counted.staged(iterator)
@@ -72,26 +88,30 @@ class _Staging:
             reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
             with database.transaction() as connection, connection.cursor() as cursor:
                 cursor.adbc_ingest("spark_staging", reader, mode="append", db_schema_name="penstock")
-        return Staged(attempt, counted.rows, query)
+        return Staged(attempt, counted.rows, query=query)
 
     def _publish(self, messages: list[WriterCommitMessage | None], query: str | None, batch: int) -> None:
-        staged = [message for message in messages if isinstance(message, Staged) and message.attempt is not None]
-        if not staged:
+        attempts, loads, rows = _found(messages)
+        if not attempts and not loads:
             return
         options = self._options
         database = Database(options.url)
         # Asked again when the answer was lost, so even a write that nobody numbers has a name.
         database.rows(
-            _PUBLISH, query or f"write {uuid4().hex}", batch, ",".join(str(message.attempt) for message in staged),
-            sum(message.rows for message in staged), options.target, options.tenant, options.name, query is None,
+            _PUBLISH, query or f"write {uuid4().hex}", batch, attempts, rows, loads,
+            options.target, options.tenant, options.name, query is None,
         )  # fmt: skip
         database.rows(_COLLECT, float(SETTLE_S))
         database.close()
 
     def _discard(self, messages: list[WriterCommitMessage | None]) -> None:
-        staged = [str(message.attempt) for message in messages if isinstance(message, Staged) and message.attempt]
-        if staged:
-            Database(self._options.url).rows(_DISCARD, ",".join(staged))
+        attempts, loads, _ = _found(messages)
+        database = Database(self._options.url)
+        if attempts:
+            database.rows(_DISCARD, attempts)
+        if loads:
+            database.rows(_DISCARD_LOADS, loads)
+        database.close()
 
 
 class BatchWriter(_Staging, DataSourceArrowWriter):
@@ -112,6 +132,14 @@ class StreamWriter(_Staging, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._discard(messages)
+
+
+def _found(messages: list[WriterCommitMessage | None]) -> tuple[str, str, int]:
+    """Attempts and loads, as PostgreSQL is told them, and how many rows the attempts have."""
+    staged = [message for message in messages if isinstance(message, Staged)]
+    attempts = ",".join(str(message.attempt) for message in staged if message.attempt is not None)
+    loads = ",".join(str(message.load) for message in staged if message.load is not None)
+    return attempts, loads, sum(message.rows for message in staged)
 
 
 def _attempt(partition: int) -> int:

@@ -9,24 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.spark import direct
 from penstock.spark.database import Database
 from penstock.spark.options import WriteOptions, write_options
-from penstock.spark.writer import BatchWriter, Staged
 from tests.spark import streams
+from tests.spark.writing import Write, read_on, rows
 
 pytestmark = pytest.mark.timeout(300)
-
-VALUE = StructType([StructField("value", StringType())])
-
-
-def rows(*values: str, **columns: list[str | None]) -> Iterator[pa.RecordBatch]:
-    """An empty batch and then some of two rows, as Spark's tasks may get them."""
-    everything = pa.table({"value": pa.array(values, pa.string()), **columns})
-    yield everything.to_batches()[0].slice(0, 0)
-    yield from everything.to_batches(max_chunksize=2)
 
 
 def options(dsn: str, **given: str) -> WriteOptions:
@@ -49,7 +39,7 @@ def test_rows_are_events_at_once_with_all_that_senders_give_them(
 ) -> None:
     given = rows("a", "b", "c", type=["made", None, "made"], key=["k", None, "l"], headers=[None, "h", None])
 
-    count = direct.write(Database(dsn), options(dsn), ["value", "type", "key", "headers"], given)
+    count = direct.append(Database(dsn), stream, ["value", "type", "key", "headers"], given)
 
     assert count == 3
     assert sent(database) == [("made", "a", None, "k"), ("default", "b", "h", None), ("made", "c", None, "l")]
@@ -99,22 +89,10 @@ def test_a_write_under_way_keeps_its_table_through_a_rotation(
             turned.append(database.execute("select queue_cur_table from pgque.queue").fetchone())
         yield from rows("after")
 
-    direct.write(Database(dsn), options(dsn), ["value"], rotating())
+    direct.append(Database(dsn), stream, ["value"], rotating())
 
     assert turned[-1] != (0,)
     assert read_on(database) == ["before", "before", "after"]
-
-
-def read_on(connection: psycopg.Connection) -> list[str]:
-    """What the consumer finds up to a tick made now."""
-    for statement in ("force_next_tick", "ticker"):
-        connection.execute(f"select pgque.{statement}('orders')".encode())
-    found: list[str] = []
-    while (batch := connection.execute("select pgque.next_batch('orders', 'reader')").fetchone()) != (None,):
-        assert batch is not None
-        found += [row[0] for row in connection.execute("select ev_data from pgque.get_batch_events(%s)", batch)]
-        connection.execute("select pgque.finish_batch(%s)", batch)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -129,22 +107,9 @@ def read_on(connection: psycopg.Connection) -> list[str]:
     ids=lambda given: next(iter(given)) + "=" + next(iter(given.values())),
 )
 def test_what_needs_more_than_a_table_is_staged(given: dict[str, str]) -> None:
-    assert not direct.applies(options("postgresql://nowhere", **given))
+    found = options("postgresql://nowhere", **given)
 
-
-class Write:
-    """A staged write in its two parts, without Spark."""
-
-    def __init__(self, dsn: str) -> None:
-        self._writer = BatchWriter(write_options({"url": dsn, "name": "orders"}), VALUE)
-
-    def stage(self, *values: str) -> Staged:
-        message = self._writer.write(rows(*values))
-        assert isinstance(message, Staged)
-        return message
-
-    def commit(self, *messages: Staged) -> None:
-        self._writer.commit(list(messages))
+    assert found.remembered or found.one_stream is None
 
 
 def test_staged_rows_keep_their_order(dsn: str, database: psycopg.Connection, stream: str) -> None:

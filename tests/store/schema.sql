@@ -609,7 +609,7 @@ CREATE FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) RETURNS boolean
+CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1893,7 +1893,7 @@ REVOKE ALL ON FUNCTION penstock.publish_event_text(p_key text, p_body text, p_js
 
 REVOKE ALL ON FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], p_topic_ids bigint[], p_topics text[], p_routing_keys text[], p_versions bigint[], p_groups text[], p_dedups text[], p_dedup_scopes text[], p_marks text[], p_outbox bigint[], p_bodies text[], p_send_of integer[], p_send_queues text[], p_send_bodies integer[], p_send_json boolean[], p_send_delays integer[], p_send_groups text[], p_send_dedups text[], p_send_attributes text[], p_send_headers text[], p_send_traces text[], p_send_sizes integer[], p_send_dead_letters text[], p_stream_of integer[], p_stream_names text[], p_stream_kinds text[], p_stream_bodies integer[], p_web_of integer[], p_web_subscriptions bigint[], p_web_keys text[], p_web_endpoints text[], p_web_lanes bigint[], p_web_bodies integer[], p_web_headers text[], p_web_secrets text[], p_web_delays text[], p_web_dead_letters text[], p_web_confirms boolean[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_name text) FROM PUBLIC;
 

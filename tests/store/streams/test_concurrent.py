@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -20,20 +21,33 @@ WRITERS = 4
 CONSUMERS = ("c", "slow", "pieces")
 
 
+@dataclass(frozen=True)
+class Load:
+    """Closed, to be published by anybody."""
+
+    id: int
+    data: list[str]
+
+
 class Writer:
     """A session whose transaction may be open for long; knows what it will have committed."""
 
-    def __init__(self, connection: Connection, queue: Queue) -> None:
+    def __init__(self, connection: Connection, queue: Queue, loads: list[Load]) -> None:
         self._connection = connection
         self._queue = queue
-        self._open: list[str] = []
+        self._loads = loads
+        """Those that all writers have to publish."""
+        self._open: list[str | Load] = []
+        self._publishing: list[tuple[int, Load]] = []
         self._marks: list[int] = []
         self.committed: list[str] = []
 
     def step(self, choice: random.Random, number: int) -> None:
-        what = choice.choices(
-            ["insert", "many", "savepoint", "undo", "release", "commit", "rollback", "xid"], [8, 2, 2, 1, 1, 3, 1, 1]
-        )[0]
+        weights = {
+            "insert": 8, "many": 2, "load": 2, "publish": 2,
+            "savepoint": 2, "undo": 1, "release": 1, "commit": 3, "rollback": 1, "xid": 1,
+        }  # fmt: skip
+        what = choice.choices(list(weights), list(weights.values()))[0]
         getattr(self, what)(number)
 
     def insert(self, number: int) -> None:
@@ -46,6 +60,25 @@ class Writer:
         self._connection.execute("select pgque.insert_events(%s, 'many', %s::text[])", (self._queue.name, data))
         self._open += data
 
+    def load(self, number: int) -> None:
+        data = [f"event {number}:{each}" for each in range(4)]
+        [[load, table]] = self._connection.execute("select * from pgque.open_load(%s)", [self._queue.name]).fetchall()
+        insert = f"insert into {table} (ev_type, ev_data) select 'load', unnest(%s::text[])"
+        self._connection.execute(insert.encode(), [data])
+        self._connection.execute("select pgque.close_load(%s)", [load])
+        self._open.append(Load(load, data))
+
+    def publish(self, number: int) -> None:
+        """One of its own that is not committed yet, or any of those that are."""
+        own = [each for each in self._open if isinstance(each, Load)]
+        published = {load.id for _, load in self._publishing}
+        waiting = [load for load in own if load.id not in published]
+        load = waiting[0] if waiting else self._loads.pop() if self._loads else None
+        if load is not None:
+            self._connection.execute("select pgque.publish_loads(%s, %s)", (self._queue.name, [load.id]))
+            self._publishing.append((len(self._open), load))
+            self._open += load.data
+
     def xid(self, number: int) -> None:
         """A transaction that is noticed before it inserts anything."""
         self._connection.execute("select pg_current_xact_id()")
@@ -57,7 +90,7 @@ class Writer:
     def undo(self, number: int) -> None:
         if self._marks:
             self._connection.execute("rollback to savepoint mark")
-            del self._open[self._marks[-1] :]
+            self._forget(self._marks[-1])
 
     def release(self, number: int) -> None:
         if self._marks:
@@ -66,12 +99,23 @@ class Writer:
 
     def commit(self, number: int) -> None:
         self._connection.commit()
-        self.committed += self._open
-        self._open, self._marks = [], []
+        self.committed += [each for each in self._open if isinstance(each, str)]
+        published = {load.id for _, load in self._publishing}
+        self._loads += [each for each in self._open if isinstance(each, Load) and each.id not in published]
+        self._open, self._publishing, self._marks = [], [], []
 
     def rollback(self, number: int) -> None:
         self._connection.rollback()
-        self._open, self._marks = [], []
+        self._forget(0)
+        self._marks = []
+
+    def _forget(self, mark: int) -> None:
+        """What was done since is undone; a load of somebody else's is to be published again."""
+        made = {each.id for each in self._open if isinstance(each, Load)}
+        undone = [load for position, load in self._publishing if position >= mark]
+        self._loads += [load for load in undone if load.id not in made]
+        self._publishing = [(position, load) for position, load in self._publishing if position < mark]
+        del self._open[mark:]
 
 
 class Reader:
@@ -106,7 +150,8 @@ def world(dsn: str) -> Iterator[tuple[Queue, list[Writer]]]:
     with ExitStack() as stack:
         queue = stack.enter_context(queue_of(dsn, *CONSUMERS))
         sessions = [stack.enter_context(psycopg.connect(dsn)) for _ in range(WRITERS)]
-        yield queue, [Writer(session, queue) for session in sessions]
+        loads: list[Load] = []
+        yield queue, [Writer(session, queue, loads) for session in sessions]
         for session in sessions:
             session.rollback()
 
@@ -136,6 +181,8 @@ def test_every_committed_event_comes_to_every_consumer_exactly_once(streams_dsn:
                 queue.rows("select pgque.maint_progress(0)")
         for writer in writers:
             writer.commit(STEPS)
+        writers[0].publish(STEPS)
+        writers[0].commit(STEPS)
         queue.tick()
         committed = sorted(data for writer in writers for data in writer.committed)
         for reader in readers.values():

@@ -101,3 +101,28 @@ def test_a_batch_of_many_pieces_is_read_once_not_once_per_piece(loaded: Queue) -
     rest = loaded.open()
     assert rest is not None
     assert pages(rest) < whole / 3
+
+
+def test_a_load_is_read_by_id_in_pieces_and_not_at_all_by_other_batches(queue: Queue) -> None:
+    queue.register("c")
+    [[load, table]] = queue.rows("select * from pgque.open_load(%s)", queue.name)
+    insert = f"insert into {table} (ev_data) select 'event ' || n from generate_series(1, 5000) as n"
+    queue.connection.execute(insert.encode())
+    queue.rows("select pgque.close_load(%s)", load)
+    queue.rows("select pgque.publish_loads(%s, %s)", queue.name, [load])
+    queue.tick()
+    batch = queue.open()
+    assert batch is not None
+
+    text = "select pgque.batch_sql_by_id(pgque.open_batch(%s), 'e.ev_id', ' order by e.ev_id limit 10')"
+    plan = explained(queue, batch, queue.one(text, batch), 100, 4000)
+    assert f"event_{queue.id}_load_{load}_ev_id_idx" in {name for _, name in scans(plan)}
+    assert sum(node["Actual Rows"] for node in leaves(plan)) <= 10
+
+    queue.finish(batch)
+    queue.insert("later")
+    queue.tick()
+    batch = queue.open()
+    assert batch is not None
+    text = "select pgque.batch_sql_by_transaction(pgque.open_batch(%s), 'e.ev_id', true)"
+    assert "load" not in queue.one(text, batch)

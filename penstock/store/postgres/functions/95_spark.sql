@@ -1,13 +1,14 @@
 -- Writes of Spark: staged by tasks, published whole by the driver.
 
--- Publish what these attempts staged, once per batch of a query; false when it had been published before. A write
--- that is not a batch of anything has a name of its own (p_once), so that its driver may ask again when the answer
--- was lost; such names are forgotten with what is collected.
+-- Publish what these attempts staged, and these loads, once per batch of a query; false when it had been published
+-- before. A write that is not a batch of anything has a name of its own (p_once), so that its driver may ask again when
+-- the answer was lost; such names are forgotten with what is collected.
 create or replace function penstock.publish_staged(
   p_query text,
   p_batch bigint,
   p_attempts bigint[],
   p_count bigint,
+  p_loads bigint[],
   p_target text,
   p_tenant text,
   p_name text,
@@ -49,6 +50,11 @@ begin
         errcode = 'PS030',
         message = format('%s of %s staged rows are left; write the batch again', v_count, p_count);
     end if;
+    if p_loads <> '{}' then
+      perform pgque.publish_loads(p_name, p_loads);
+    end if;
+  else
+    perform pgque.discard_loads(p_loads);
   end if;
   delete from penstock.spark_staging as s where s.attempt = any (p_attempts);
   return v_fresh;
@@ -221,6 +227,7 @@ as $$
 declare
   v_rows bigint;
 begin
+  perform pgque.collect_loads(p_before);
   delete from penstock.spark_pieces as p where p.noted_at < p_before;
   delete from penstock.spark_ledger as l where l.once and l.written_at < p_before;
   delete from penstock.spark_staging as s where s.staged_at < p_before;

@@ -187,6 +187,21 @@ create table if not exists pgque.event_template (
   ev_extra4 text
 );
 
+-- Loads, from when they are opened: see 35_loads.sql.
+create table if not exists pgque.load (
+  load_id bigint generated always as identity primary key,
+  load_queue integer not null references pgque.queue (queue_id),
+  load_time timestamptz not null default now(),
+  -- Null until the load is closed.
+  load_rows bigint,
+  load_first bigint,
+  load_last bigint,
+  -- The transaction that published it.
+  load_txid xid8
+);
+
+create index if not exists load_queue_txid on pgque.load (load_queue, load_txid);
+
 create table if not exists pgque.retry_queue (
   ev_retry_after timestamptz not null,
   ev_queue integer not null,

@@ -157,6 +157,7 @@ as $$
 declare
   v_id integer;
   v_consumer text;
+  v_load bigint;
 begin
   select q.queue_id into v_id from pgque.queue as q where q.queue_name = x_queue_name for update;
   if v_id is null then
@@ -173,6 +174,9 @@ begin
     order by s.sub_role desc, s.sub_member
   loop
     perform pgque.unregister_consumer(x_queue_name, v_consumer);
+  end loop;
+  for v_load in delete from pgque.load as l where l.load_queue = v_id returning l.load_id loop
+    execute format('drop table %s', pgque.load_table(v_id, v_load));
   end loop;
   for v_number in 0 .. 2 loop
     execute format('drop table %s', pgque.event_table(v_id, v_number));

@@ -66,25 +66,37 @@ begin
 end;
 $$;
 
--- The tables a batch may have events in: the current one, the one before, or both when they turned in between.
+-- Where a batch may have events: in the current table, the one before, or both when they turned in between; and in the
+-- loads that were published since its first tick.
 create or replace function pgque.batch_tables(i_queue pgque.queue, i_last pg_snapshot, i_cur pg_snapshot)
 returns text[]
 language plpgsql
-immutable
+stable
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_loads text[] := array(
+    select pgque.load_source(l)
+    from pgque.load as l
+    where l.load_queue = i_queue.queue_id
+      and l.load_txid >= pg_snapshot_xmin(i_last)
+      and l.load_txid < pg_snapshot_xmax(i_cur)
+      and pg_visible_in_snapshot(l.load_txid, i_cur)
+      and not pg_visible_in_snapshot(l.load_txid, i_last)
+    order by l.load_id
+  );
   v_current text := pgque.event_table(i_queue.queue_id, i_queue.queue_cur_table);
   v_before text := pgque.event_table(
     i_queue.queue_id, (i_queue.queue_cur_table + i_queue.queue_ntables - 1) % i_queue.queue_ntables
   );
 begin
   if pg_snapshot_xmin(i_last) > i_queue.queue_switch_step2 then
-    return array[v_current];
+    return array[v_current] || v_loads;
   elsif pg_snapshot_xmax(i_cur) <= i_queue.queue_switch_step1 then
-    return array[v_before];
+    return array[v_before] || v_loads;
   end if;
-  return array[v_before, v_current];
+  return array[v_before, v_current] || v_loads;
 end;
 $$;
 

@@ -23,7 +23,7 @@ begin
   where q.queue_name = i_queue_name
     and q.queue_switch_step2 is not null
     and q.queue_switch_time + q.queue_rotation_period < now()
-  for update skip locked;
+  for no key update skip locked;
   if v_queue.queue_id is null then
     return 0;
   end if;
@@ -35,6 +35,7 @@ begin
   if not pgque.truncated(pgque.event_table(v_queue.queue_id, v_next)::regclass) then
     return 0;
   end if;
+  perform pgque.forget_loads(v_queue.queue_id, v_queue.queue_switch_step2);
   update pgque.queue as q
   set queue_cur_table = v_next,
     queue_switch_time = now(),
@@ -57,7 +58,7 @@ begin
   update pgque.queue as q
   set queue_switch_step2 = pg_current_xact_id()
   where q.queue_id = any (
-    array(select o.queue_id from pgque.queue as o where o.queue_switch_step2 is null for update skip locked)
+    array(select o.queue_id from pgque.queue as o where o.queue_switch_step2 is null for no key update skip locked)
   )
     -- In the transaction of step 1 itself nothing is to be seen yet.
     and q.queue_switch_step1 < pg_current_xact_id();

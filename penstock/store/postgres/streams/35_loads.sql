@@ -1,0 +1,175 @@
+-- Loads: many events put into a queue at once, through a table of their own.
+--
+-- An index that grows row by row costs more than the rows; built at the end it costs little. So who has a hundred
+-- thousand events opens a load, copies them into its table and closes it. When it is published, they are events of the
+-- queue, all of them at once, by the transaction that publishes; none is copied again. Opening and closing may be one
+-- transaction and publishing another, or all of it one.
+--
+-- A batch that has a load reads it like an event table in which every row is by that transaction. The rotation drops a
+-- load as it empties event tables: when no subscription can stand before it.
+--
+-- Order of locks: the row of the queue, the row of the load, its table.
+
+create or replace function pgque.load_table(i_queue_id integer, i_load_id bigint)
+returns text
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select format('pgque.%I', 'event_' || i_queue_id || '_load_' || i_load_id)
+$$;
+
+-- The table takes ev_type, ev_data and the extras; ids and times come by themselves. To copy there takes a right to it,
+-- which its owner has.
+create or replace function pgque.open_load(in i_queue_name text, out load_id bigint, out load_table text)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(i_queue_name);
+begin
+  insert into pgque.load as l (load_queue) values (v_queue.queue_id) returning l.load_id into load_id;
+  load_table := pgque.load_table(v_queue.queue_id, load_id);
+  execute format(
+    'create table %s (like %s including defaults) with (autovacuum_enabled = off)',
+    load_table, pgque.event_table(v_queue.queue_id, 0)
+  );
+end;
+$$;
+
+-- How many rows there are. From now on nothing should be added: a batch that was read would change.
+create or replace function pgque.close_load(i_load_id bigint)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_load pgque.load;
+  v_table text;
+begin
+  select * into v_load from pgque.load as l where l.load_id = i_load_id for update;
+  if v_load.load_id is null or v_load.load_rows is not null then
+    raise exception 'load % is not open', i_load_id using errcode = 'PS030';
+  end if;
+  v_table := pgque.load_table(v_load.load_queue, i_load_id);
+  -- One transaction publishes all of it, so only ids are looked up.
+  execute format('create index on %s (ev_id)', v_table);
+  execute format('select min(e.ev_id), max(e.ev_id) from %s as e', v_table)
+  into v_load.load_first, v_load.load_last;
+  execute format('select count(*) from %s', v_table) into v_load.load_rows;
+  update pgque.load as l
+  set load_rows = v_load.load_rows,
+    load_first = v_load.load_first,
+    load_last = v_load.load_last
+  where l.load_id = i_load_id;
+  return v_load.load_rows;
+end;
+$$;
+
+create or replace function pgque.publish_loads(i_queue_name text, i_loads bigint[])
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue pgque.queue := pgque.queue_for_insert(i_queue_name);
+  v_load bigint;
+begin
+  for v_load in select distinct l from unnest(i_loads) as l order by l loop
+    update pgque.load as l
+    set load_txid = pg_current_xact_id()
+    where l.load_id = v_load
+      and l.load_queue = v_queue.queue_id
+      and l.load_rows is not null
+      and l.load_txid is null;
+    if not found then
+      raise exception 'load % of queue % is not there to be published', v_load, i_queue_name using errcode = 'PS030';
+    end if;
+  end loop;
+end;
+$$;
+
+-- Drops those of these loads that were not published; how many that were.
+create or replace function pgque.discard_loads(i_loads bigint[])
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_load pgque.load;
+  v_count integer := 0;
+begin
+  for v_load in
+    select * from pgque.load as l where l.load_id = any (i_loads) order by l.load_id for update
+  loop
+    if v_load.load_txid is null then
+      execute format('drop table %s', pgque.load_table(v_load.load_queue, v_load.load_id));
+      delete from pgque.load as l where l.load_id = v_load.load_id;
+      v_count := v_count + 1;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- What nobody published since then, and nobody will.
+create or replace function pgque.collect_loads(i_before timestamptz)
+returns integer
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pgque.discard_loads(
+    array(select l.load_id from pgque.load as l where l.load_txid is null and l.load_time < i_before)
+  )
+$$;
+
+-- Drops what was published before a transaction that every subscription has behind it. A table that somebody is still
+-- reading stays until the next rotation.
+create or replace function pgque.forget_loads(i_queue_id integer, i_before xid8)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_load bigint;
+  v_table text;
+begin
+  for v_load in
+    select l.load_id
+    from pgque.load as l
+    where l.load_queue = i_queue_id
+      and l.load_txid < i_before
+    order by l.load_id
+    for update skip locked
+  loop
+    v_table := pgque.load_table(i_queue_id, v_load);
+    begin
+      execute format('lock table only %s in access exclusive mode nowait', v_table);
+      execute format('drop table %s', v_table);
+      delete from pgque.load as l where l.load_id = v_load;
+    exception
+      when lock_not_available then null;
+    end;
+  end loop;
+end;
+$$;
+
+-- What stands for the load where a query reads from: its rows, by the transaction that published them.
+create or replace function pgque.load_source(i_load pgque.load)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select format(
+    '(select l.ev_id, l.ev_time, %L::xid8 as ev_txid, l.ev_owner, l.ev_retry, l.ev_type, l.ev_data,'
+      || ' l.ev_extra1, l.ev_extra2, l.ev_extra3, l.ev_extra4 from %s as l)',
+    i_load.load_txid, pgque.load_table(i_load.load_queue, i_load.load_id)
+  )
+$$;
