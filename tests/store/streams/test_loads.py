@@ -213,11 +213,22 @@ class TestLeavings:
         loaded(own_queue, "forgotten")
         publish(own_queue, loaded(own_queue, "published"))
 
-        assert own_queue.one("select pgque.collect_loads(now() - interval '1 minute')") == 0
-        assert own_queue.one("select pgque.collect_loads(now() + interval '1 minute')") == 1
+        own_queue.rows("select pgque.maint()")
+        assert tables(own_queue) == 2
+        own_queue.rows("update pgque.load set load_time = now() - interval '25 hours' returning load_id")
+        own_queue.rows("select pgque.maint()")
+        assert tables(own_queue) == 1
 
         own_queue.tick()
         assert own_queue.drain() == ["published"]
+
+    def test_one_that_somebody_fills_is_left(self, queue: Queue, other: Connection) -> None:
+        [[load, table]] = queue.rows("select * from pgque.open_load(%s)", queue.name)
+        other.execute(f"insert into {table} (ev_data) values ('a')".encode())
+        assert queue.one("select pgque.discard_loads(%s)", [load]) == 0
+
+        other.rollback()
+        assert queue.one("select pgque.discard_loads(%s)", [load]) == 1
 
     def test_they_go_with_their_queue(self, queue: Queue) -> None:
         loaded(queue, "a")

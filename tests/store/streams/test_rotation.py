@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.store.postgres.connections import SQL
 from tests.store.streams.queue import Connection, Queue
 
 
@@ -130,6 +131,7 @@ def test_the_operations_are_listed_as_pgq_lists_them(queue: Queue) -> None:
     assert ("pgque.maint_rotate_tables_step1", queue.name) in operations
     assert ("pgque.maint_rotate_tables_step2", None) in operations
     assert ("pgque.maint_retry_events", None) in operations
+    assert {name for name, _ in operations} - {"vacuum"} <= SQL.keys()
 
 
 def test_many_events_and_rotations_leave_no_dead_rows(own_queue: Queue) -> None:

@@ -227,7 +227,7 @@ as $$
 declare
   v_rows bigint;
 begin
-  perform pgque.collect_loads(p_before);
+  perform pgque.maint_collect_loads(p_before);
   delete from penstock.spark_pieces as p where p.noted_at < p_before;
   delete from penstock.spark_ledger as l where l.once and l.written_at < p_before;
   delete from penstock.spark_staging as s where s.staged_at < p_before;

@@ -92,7 +92,7 @@ begin
 end;
 $$;
 
--- Drops those of these loads that were not published; how many that were.
+-- Drops those of these loads that were not published and that nobody is filling; how many that were.
 create or replace function pgque.discard_loads(i_loads bigint[])
 returns integer
 language plpgsql
@@ -104,20 +104,16 @@ declare
   v_count integer := 0;
 begin
   for v_load in
-    select * from pgque.load as l where l.load_id = any (i_loads) order by l.load_id for update
+    select * from pgque.load as l where l.load_id = any (i_loads) and l.load_txid is null order by l.load_id for update
   loop
-    if v_load.load_txid is null then
-      execute format('drop table %s', pgque.load_table(v_load.load_queue, v_load.load_id));
-      delete from pgque.load as l where l.load_id = v_load.load_id;
-      v_count := v_count + 1;
-    end if;
+    v_count := v_count + pgque.load_dropped(v_load)::integer;
   end loop;
   return v_count;
 end;
 $$;
 
--- What nobody published since then, and nobody will.
-create or replace function pgque.collect_loads(i_before timestamptz)
+-- What was opened a day ago is published by now, or never.
+create or replace function pgque.maint_collect_loads(i_before timestamptz default now() - interval '1 day')
 returns integer
 language sql
 security definer
@@ -128,8 +124,8 @@ as $$
   )
 $$;
 
--- Drops what was published before a transaction that every subscription has behind it. A table that somebody is still
--- reading stays until the next rotation.
+-- Drops what was published before a transaction that every subscription has behind it. What somebody is still reading
+-- stays until the next rotation.
 create or replace function pgque.forget_loads(i_queue_id integer, i_before xid8)
 returns void
 language plpgsql
@@ -137,26 +133,38 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_load bigint;
-  v_table text;
+  v_load pgque.load;
 begin
   for v_load in
-    select l.load_id
+    select *
     from pgque.load as l
     where l.load_queue = i_queue_id
       and l.load_txid < i_before
     order by l.load_id
     for update skip locked
   loop
-    v_table := pgque.load_table(i_queue_id, v_load);
-    begin
-      execute format('lock table only %s in access exclusive mode nowait', v_table);
-      execute format('drop table %s', v_table);
-      delete from pgque.load as l where l.load_id = v_load;
-    exception
-      when lock_not_available then null;
-    end;
+    perform pgque.load_dropped(v_load);
   end loop;
+end;
+$$;
+
+-- Whether it was: a table that somebody uses is left.
+create or replace function pgque.load_dropped(i_load pgque.load)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_table text := pgque.load_table(i_load.load_queue, i_load.load_id);
+begin
+  execute format('lock table only %s in access exclusive mode nowait', v_table);
+  execute format('drop table %s', v_table);
+  delete from pgque.load as l where l.load_id = i_load.load_id;
+  return true;
+exception
+  when lock_not_available then
+    return false;
 end;
 $$;
 

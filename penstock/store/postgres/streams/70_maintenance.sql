@@ -302,7 +302,7 @@ as $$
   select t.name
   from unnest(array[
     'pgque.queue', 'pgque.consumer', 'pgque.subscriber', 'pgque.tick', 'pgque.retry_queue', 'pgque.delayed_events',
-    'pgque.send_keys', 'pgque.dead_letter'
+    'pgque.send_keys', 'pgque.dead_letter', 'pgque.load'
   ]) as t (name)
   where current_setting('autovacuum') <> 'on'
 $$;
@@ -328,7 +328,7 @@ as $$
   select f.name, null
   from unnest(array[
     'pgque.maint_retry_events', 'pgque.maint_deliver_delayed', 'pgque.maint_expire_keys', 'pgque.maint_forget_failures',
-    'pgque.maint_empty_tables', 'pgque.maint_progress'
+    'pgque.maint_collect_loads', 'pgque.maint_empty_tables', 'pgque.maint_progress'
   ]) as f (name)
   union all
   select 'vacuum', v.name from pgque.maint_tables_to_vacuum() as v (name)
@@ -348,7 +348,7 @@ declare
 begin
   perform pgque.maint_rotate_tables_step2();
   v_done := v_done + pgque.maint_retry_events() + pgque.maint_deliver_delayed() + pgque.maint_expire_keys()
-    + pgque.maint_forget_failures();
+    + pgque.maint_forget_failures() + pgque.maint_collect_loads();
   for v_name in select q.queue_name from pgque.queue as q order by q.queue_id loop
     perform pgque.maint_rotate_tables_step1(v_name);
   end loop;
