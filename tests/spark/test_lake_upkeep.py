@@ -119,3 +119,32 @@ def test_an_option_of_the_store_must_be_a_pair(root: Path) -> None:
     result = CliRunner().invoke(app, ["lake", "tree", str(root), "--storage", "aws_region"])
 
     assert "is not an option of an object store" in str(result.exception)
+
+
+def test_a_part_of_a_table_is_replaced_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+
+    def replaced(*rows: tuple[str, int], version: int) -> None:
+        dates, numbers = [row[0] for row in rows], [row[1] for row in rows]
+        among = ", ".join(f"'{date}'" for date in sorted(set(dates)))
+        given = pa.table({"date": dates, "n": numbers})
+        lake.replace(path, given, f"date in ({among})", partition_by=["date"], app="daily", version=version)
+
+    replaced(("monday", 1), ("tuesday", 2), version=1)
+    replaced(("tuesday", 3), ("wednesday", 4), version=2)
+
+    assert sorted(DeltaTable(path).to_pyarrow_table()["n"].to_pylist()) == [1, 3, 4]
+    assert lake.version(path, "daily") == 2
+
+
+def test_a_merge_remembers_marks_beside_its_own_version(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = pa.table({"n": [1]})
+    write_deltalake(path, rows)
+
+    lake.merge(
+        path, rows, "target.n = source.n", lambda merger: merger.when_matched_update_all(), app="a", version=3,
+        marks={"moment": 17},
+    )  # fmt: skip
+
+    assert (lake.version(path, "a"), lake.version(path, "moment")) == (3, 17)

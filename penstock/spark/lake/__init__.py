@@ -6,10 +6,10 @@ them in the table's log, together with the number of the batch: a batch that com
 
 from penstock.spark.lake.errors import LakeError
 from penstock.spark.lake.frames import append, read
-from penstock.spark.lake.merging import merge
+from penstock.spark.lake.merging import merge, replace
 from penstock.spark.lake.table import exists, version
 from penstock.spark.lake.upkeep import compact, tables, vacuum
 
 __all__ = [
-    "LakeError", "append", "compact", "exists", "merge", "read", "tables", "vacuum", "version",
+    "LakeError", "append", "compact", "exists", "merge", "read", "replace", "tables", "vacuum", "version",
 ]  # fmt: skip

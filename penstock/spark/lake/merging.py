@@ -1,19 +1,20 @@
-"""Changing rows of a table: Delta's MERGE, once for each version of an application."""
+"""Changing rows of a table: Delta's MERGE, once for each version of an application, and whole parts replaced."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 from deltalake.table import TableMerger
 
 from penstock.spark.lake.errors import LakeError
-from penstock.spark.lake.storage import Storage
-from penstock.spark.lake.table import is_done, opened, properties
+from penstock.spark.lake.storage import Storage, folder
+from penstock.spark.lake.table import exists, is_done, opened, properties
 
 TRIES = 5
 """A merge that lost against another writer reads and writes everything again: not to be tried as often as an append."""
@@ -27,21 +28,24 @@ def merge(
     *,
     app: str | None = None,
     version: int | None = None,
+    marks: Mapping[str, int] | None = None,
     merge_schema: bool = False,
     storage: Storage | None = None,
 ) -> Mapping[str, Any] | None:
     """Merge rows, called `source`, into a table, called `target`; None when this version was merged before.
 
     `clauses` says what to do with rows that match and with those that do not:
-    `lambda rows: rows.when_matched_update_all().when_not_matched_insert_all()`.
+    `lambda rows: rows.when_matched_update_all().when_not_matched_insert_all()`. `marks` are versions of other
+    applications that the table remembers from then on.
     """
     for attempt in range(TRIES):
         table = opened(path, storage)
         if is_done(table, app, version):
             return None
+        # The source is at hand, so its bounds tell which files of the target cannot match.
         merger = table.merge(
             source, predicate, source_alias="source", target_alias="target", merge_schema=merge_schema,
-            commit_properties=properties(app, version),
+            streamed_exec=False, commit_properties=properties(app, version, marks=marks),
         )  # fmt: skip
         try:
             return clauses(merger).execute()
@@ -49,3 +53,23 @@ def merge(
             lost = error
         time.sleep(random.uniform(0, 0.2 * 2**attempt))
     raise LakeError(f"{path}: {TRIES} merges lost against other writers; the last: {lost}")
+
+
+def replace(
+    path: str,
+    rows: pa.Table,
+    predicate: str,
+    *,
+    partition_by: Sequence[str],
+    app: str | None = None,
+    version: int | None = None,
+    storage: Storage | None = None,
+) -> None:
+    """The rows instead of those that the predicate is true of. To do it again changes nothing that is to be read."""
+    write_deltalake(
+        folder(path), rows, mode="overwrite",
+        # There is nothing to replace in a table that is only being made.
+        predicate=predicate if exists(path, storage) else None,
+        partition_by=list(partition_by), storage_options=dict(storage or {}) or None,
+        commit_properties=properties(app, version),
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -39,9 +39,14 @@ def version(path: str, app: str, storage: Storage | None = None) -> int | None:
     return opened(path, storage).transaction_version(app) if exists(path, storage) else None
 
 
-def properties(app: str | None, app_version: int | None, retries: int | None = None) -> CommitProperties:
-    done = [Transaction(app, app_version)] if app is not None and app_version is not None else None
-    return CommitProperties(app_transactions=done, max_commit_retries=retries)
+def properties(
+    app: str | None, app_version: int | None, retries: int | None = None, marks: Mapping[str, int] | None = None
+) -> CommitProperties:
+    done = dict(marks or {})
+    if app is not None and app_version is not None:
+        done[app] = app_version
+    known = [Transaction(name, version) for name, version in done.items()]
+    return CommitProperties(app_transactions=known or None, max_commit_retries=retries)
 
 
 def is_done(table: DeltaTable, app: str | None, app_version: int | None) -> bool:

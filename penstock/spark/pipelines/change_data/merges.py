@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as compute
 from deltalake.table import TableMerger
 
+from penstock.spark import lake
 from penstock.spark.pipelines.change_data.columns import UNFIT, quoted
 from penstock.spark.pipelines.change_data.events import Cuts
-from penstock.spark.pipelines.change_data.tables import MARK, LakeTable, merge, moment_literal, same_key
+from penstock.spark.pipelines.change_data.tables import MARK, LakeTable, moment_literal, same_key
 
 _ENDED = {"INSERT": "update", "UPDATE": "update", "DELETE": "delete", "TRUNCATE": "truncate"}
 
@@ -38,7 +39,7 @@ def merge_current(
             merger = merger.when_not_matched_by_source_delete(f"target.`_offset` < {cuts.last_offset}")
         return merger
 
-    merge(table, source, same_key(key), clauses, done)
+    _merge(table, source, same_key(key), clauses, done)
 
 
 def merge_history(
@@ -73,7 +74,18 @@ def merge_history(
             merger = merger.when_not_matched_by_source_update(emptied, "target.`_is_current` = true")
         return merger
 
-    merge(table, source, open_one, clauses, done | {MARK: _latest(rows, cuts, done.get(MARK))})
+    _merge(table, source, open_one, clauses, done | {MARK: _latest(rows, cuts, done.get(MARK))})
+
+
+def _merge(
+    table: LakeTable,
+    source: pa.Table,
+    predicate: str,
+    clauses: Callable[[TableMerger], TableMerger],
+    done: dict[str, int],
+) -> None:
+    lake.merge(table.path, source, predicate, clauses, marks=done)
+    table.changed()
 
 
 def _ended(rows: pa.Table, key: Sequence[str]) -> pa.Table:

@@ -8,15 +8,11 @@ ever ended.
 from __future__ import annotations
 
 import json
-import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
-from deltalake.table import TableMerger
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from penstock.spark.lake.schemas import arrow_schema, delta_schema, spark_schema
@@ -45,7 +41,6 @@ MARK = "penstock.moment"
 """The application whose version is the latest moment in a history: no later batch begins before it."""
 KEY, SNAPSHOT, QUERY = "penstock.key", "penstock.snapshot", "penstock.query"
 """Properties of both tables: the key, what the first copy saw, and the query that applies changes."""
-TRIES = 5
 
 
 @dataclass(slots=True)
@@ -101,33 +96,6 @@ class LakeTable:
         if added := [column for column in columns if column.name not in there]:
             self.open().alter.add_columns(list(delta_schema(_struct(added)).fields))
             self.changed()
-
-
-def merge(
-    table: LakeTable,
-    source: pa.Table,
-    predicate: str,
-    clauses: Callable[[TableMerger], TableMerger],
-    done: dict[str, int],
-) -> None:
-    """`done` are the applications and versions that the commit carries."""
-    properties = CommitProperties(app_transactions=[Transaction(app, version) for app, version in done.items()])
-    for attempt in range(TRIES):
-        table.changed()
-        # The source is at hand, so its bounds tell which files of the target cannot match.
-        merger = table.open().merge(
-            source, predicate, source_alias="source", target_alias="target", streamed_exec=False,
-            commit_properties=properties,
-        )  # fmt: skip
-        try:
-            clauses(merger).execute()
-            table.changed()
-            return
-        except CommitFailedError:
-            # Somebody compacted the table meanwhile.
-            if attempt == TRIES - 1:
-                raise
-        time.sleep(random.uniform(0, 0.2 * 2**attempt))
 
 
 def key_of(name: str, tables: Sequence[LakeTable], key: Sequence[str]) -> None:

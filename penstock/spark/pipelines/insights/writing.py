@@ -10,14 +10,11 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.spark import lake
 from penstock.spark.database import Database
-from penstock.spark.lake.storage import folder
-from penstock.spark.lake.table import properties
 
 APP = "insights"
 ROWS_PER_CALL = 1000
@@ -61,12 +58,8 @@ class Tables:
 def _replace(path: str, frame: DataFrame, dates: Sequence[date], mark: datetime | None) -> None:
     rows: pa.Table = frame.where(f.col("date").isin(*dates)).toArrow()
     among = ", ".join(f"'{each.isoformat()}'" for each in dates)
-    # There is nothing to replace in a table that is only being made.
-    predicate = f"date in ({among})" if lake.exists(path) else None
-    write_deltalake(
-        folder(path), rows, mode="overwrite", predicate=predicate, partition_by=["date"],
-        commit_properties=properties(APP, None if mark is None else _micros(mark)),
-    )  # fmt: skip
+    version = None if mark is None else _micros(mark)
+    lake.replace(path, rows, f"date in ({among})", partition_by=["date"], app=APP, version=version)
 
 
 class Recorder:
