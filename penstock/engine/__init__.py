@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from penstock.clock import Clock, SystemClock
 from penstock.engine.audit import Audit
+from penstock.engine.figures import Figures
 from penstock.engine.insights import Insights
 from penstock.engine.jobs import RETENTION, Jobs
 from penstock.engine.messages import Messages
@@ -68,6 +69,7 @@ class Engine:
         self.records = Records(store, clock)
         self.pipelines = Pipelines(store, clock)
         self.rollups = Rollups(store, clock)
+        self.figures = Figures(store, clock)
 
     async def open(self) -> None:
         await self.store.open()

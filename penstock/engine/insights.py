@@ -36,6 +36,15 @@ class Counter:
 
 
 class Gauge(Counter):
+    def __init__(
+        self, name: str, text: str, labels: Labels = (), *, shared: bool = False, highest: bool = False
+    ) -> None:
+        super().__init__(name, text, labels)
+        self.shared = shared
+        """Every process reads it from the one database: not to be added up."""
+        self.highest = highest
+        """Where several are told as one it is the highest of them, as of ages; else their sum."""
+
     def set(self, labels: Labels, value: float) -> None:
         self.values[_bounded(self.values, labels)] = value
 
@@ -87,8 +96,30 @@ class Insights:
         )
         self.deliveries_exhausted = Counter("queue_delivery_exhausted", "Deliveries abandoned after all retries")
         self.batch_sizes = Histogram("queue_coalescer_flush_batch_size", "Messages per shared statement", (), SIZES)
-        self.depth = Gauge("queue_depth", "Visible messages", queue)
-        self.in_flight = Gauge("queue_in_flight", "Locked or delayed messages", queue)
+        self.depth = Gauge("queue_depth", "Visible messages", queue, shared=True)
+        self.in_flight = Gauge("queue_in_flight", "Locked or delayed messages", queue, shared=True)
+        self.jobs = Gauge("job_depth", "Jobs by status", ("tenant", "queue", "status"), shared=True)
+        self.job_wait_seconds = Gauge(
+            "job_oldest_ready_seconds", "Longest wait of a ready job", ("tenant", "queue"), shared=True, highest=True
+        )
+        self.schedules = Gauge("schedule_count", "Schedules by status", ("status",), shared=True)
+        self.schedules_overdue = Gauge("schedule_overdue", "Active schedules that are due and not fired", shared=True)
+        self.schedule_lag_seconds = Gauge(
+            "schedule_lag_seconds", "How long the first of them has been due", shared=True, highest=True
+        )
+        consumer = ("tenant", "stream", "consumer")
+        self.consumer_pending = Gauge(
+            "stream_consumer_pending_events",
+            "Events up to the last tick it has not had",
+            consumer,
+            shared=True,
+        )
+        self.consumer_lag_seconds = Gauge(
+            "stream_consumer_lag_seconds", "Age of the tick a consumer has reached", consumer, shared=True, highest=True
+        )
+        self.tick_age_seconds = Gauge(
+            "stream_last_tick_age_seconds", "Age of the last tick", ("tenant", "stream"), shared=True, highest=True
+        )
         self.pool_size = Gauge("db_pool_size", "Database connections")
         self.pool_idle = Gauge("db_pool_idle", "Idle database connections")
         self.pool_active = Gauge("db_pool_active", "Database connections in use")

@@ -1,24 +1,37 @@
-"""Set the gauges that must be asked for: how deep each queue is, how busy the connections are."""
+"""Set the gauges that must be asked for: how much is queued and how old it is, how busy the connections are."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from penstock.engine import Engine
-from penstock.engine.insights import MAX_LABELS
+from penstock.engine.insights import MAX_LABELS, Gauge, Labels
+from penstock.model import TenantId
 
 EVERY_S = 15.0
 
+Names = Mapping[TenantId, str]
+
 
 class Scrape:
-    """Every node sets the same depths: they are of the database, not of the node."""
+    """Every node sets the same gauges: they are of the database, not of the node."""
 
     def __init__(self, engine: Engine, most: int = MAX_LABELS) -> None:
         self._engine = engine
+        self._insights = engine.insights
         self._most = most
 
     async def once(self) -> int:
         self._connections()
+        queues = await self._queues()
+        tenants = await self._engine.figures.tenants()
+        await self._jobs(tenants)
+        await self._schedules()
+        await self._streams(tenants)
+        return queues
+
+    async def _queues(self) -> int:
         counts = await self._engine.queues.all_counts(None)
         visible: dict[str, int] = defaultdict(int)
         hidden: dict[str, int] = defaultdict(int)
@@ -28,15 +41,62 @@ class Scrape:
             label = queue.queue if place < self._most - 1 else "other"
             visible[label] += queue.visible
             hidden[label] += queue.in_flight + queue.delayed
-        insights = self._engine.insights
-        insights.depth.values = {(name,): float(count) for name, count in visible.items()}
-        insights.in_flight.values = {(name,): float(count) for name, count in hidden.items()}
+        self._insights.depth.values = {(name,): float(count) for name, count in visible.items()}
+        self._insights.in_flight.values = {(name,): float(count) for name, count in hidden.items()}
         return len(counts)
+
+    async def _jobs(self, tenants: Names) -> None:
+        figures = sorted(await self._engine.figures.jobs(), key=lambda found: -found.total)
+        now = self._engine.clock.now()
+        depths: dict[Labels, float] = defaultdict(float)
+        waits: list[tuple[Labels, float]] = []
+        for place, queue in enumerate(figures):
+            labels = _name(tenants, queue.tenant), queue.queue
+            # Every queue takes a label set for each status.
+            named = labels if place < self._most // len(queue.jobs) - 1 else ("other", "other")
+            for status, count in queue.jobs.items():
+                depths[(*named, status.value)] += count
+            since = queue.ready_since or now
+            waits.append((labels, max((now - since).total_seconds(), 0.0)))
+        self._insights.jobs.values = dict(depths)
+        self._set(self._insights.job_wait_seconds, waits)
+
+    async def _schedules(self) -> None:
+        found = await self._engine.figures.schedules()
+        late_s = (self._engine.clock.now() - found.due_at).total_seconds() if found.due_at is not None else 0.0
+        self._insights.schedules.values = {("active",): float(found.active), ("paused",): float(found.paused)}
+        self._insights.schedules_overdue.set((), found.overdue)
+        self._insights.schedule_lag_seconds.set((), max(late_s, 0.0))
+
+    async def _streams(self, tenants: Names) -> None:
+        consumers = [
+            ((_name(tenants, found.tenant), found.stream, found.consumer), found)
+            for found in await self._engine.figures.consumers()
+        ]
+        self._set(self._insights.consumer_pending, [(labels, float(found.pending)) for labels, found in consumers])
+        self._set(self._insights.consumer_lag_seconds, [(labels, found.lag_s) for labels, found in consumers])
+        streams = await self._engine.figures.streams()
+        ages = [((_name(tenants, found.tenant), found.stream), found.tick_age_s) for found in streams]
+        self._set(self._insights.tick_age_seconds, ages)
+
+    def _set(self, gauge: Gauge, found: Sequence[tuple[Labels, float]]) -> None:
+        """Those with the largest values keep their names; what there is no room for is told as one."""
+        values: dict[Labels, float] = {}
+        for place, (labels, value) in enumerate(sorted(found, key=lambda row: -row[1])):
+            if place >= self._most - 1:
+                labels = ("other",) * len(labels)
+            have = values.get(labels, 0.0)
+            values[labels] = max(have, value) if gauge.highest else have + value
+        gauge.values = values
 
     def _connections(self) -> None:
         numbers = self._engine.store.pool_numbers()
-        insights = self._engine.insights
+        insights = self._insights
         insights.pool_size.set((), numbers.get("size", 0))
         insights.pool_idle.set((), numbers.get("idle", 0))
         insights.pool_active.set((), numbers.get("active", 0))
         insights.pool_timeouts.values[()] = numbers.get("acquire_timeouts", 0)
+
+
+def _name(tenants: Names, tenant: TenantId) -> str:
+    return tenants.get(tenant, str(tenant))

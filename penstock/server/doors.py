@@ -22,14 +22,14 @@ def doors(engine: Engine, settings: Settings, neighbours: Neighbours) -> tuple[w
     tenants = engine.tenants
     mode = Mode(settings.auth_mode)
     authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
-    native = rest.Rest(engine, authenticator, version=version(), peers=neighbours.numbers)
+    work = jobs.JobsDoor(engine, authenticator)
+    native = rest.Rest(engine, authenticator, version=version(), peers=neighbours.numbers, others=work.operations)
     signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
     services = [
         sqs.service(engine, base_url=settings.base_url, strict=settings.strict),
         sns.service(engine, base_url=settings.base_url, auto_confirm=settings.auto_confirm),
     ]
     amazon = Gateway(services, signed, tenants)
-    work = jobs.JobsDoor(engine, authenticator)
     router = Router(
         [*native.routes(), *amazon.routes(), *sns.Certificates(engine.signer).routes(), *work.routes()],
         [*rest.OWNS, *jobs.OWNS],

@@ -32,6 +32,7 @@ from penstock.model import (
     TenantId,
     Token,
 )
+from penstock.store.figures import FigureStore
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
@@ -49,6 +50,8 @@ class Store(Protocol):
 
     kind: str
     """`postgres` or `sqlite`, for logs and error texts."""
+    figures: FigureStore
+    """How much there is to do, for the metrics."""
     jobs: JobStore
     """Jobs, and what goes with them: request rates and the audit."""
     outbox: OutboxStore

@@ -40,6 +40,8 @@ def sections(document: Mapping[str, Any]) -> dict[str, list[Entry]]:
 def _entry(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Entry:
     query = [parameter for parameter in operation["parameters"] if parameter["in"] == "query"]
     security = operation["security"]
+    # The page says once what every error looks like.
+    fault = operation["responses"]["default"]["content"]
     return Entry(
         method=method,
         path=path,
@@ -49,7 +51,7 @@ def _entry(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
         query=[_field(item["name"], item["schema"], item["required"], schemas) for item in query],
         body=_content_fields(operation.get("requestBody"), schemas),
         answers=[
-            (status, answer["description"], _content_fields(answer, schemas))
+            (status, answer["description"], [] if answer.get("content") == fault else _content_fields(answer, schemas))
             for status, answer in operation["responses"].items()
             if status != "default"
         ],

@@ -1,108 +1,189 @@
-"""The shapes of the jobs API: what parses a request, and what is answered."""
+"""The shapes of the jobs API. What parses a request is also what documents it.
+
+Bounds are shown here and checked by the engine, whose words callers know.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Literal
+from datetime import datetime
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from penstock.model import jobs as model
-from penstock.model.tenants import TenantId
-from penstock.wire.bodies import json_text
+from penstock import limits
+from penstock.model.jobs import AttemptOutcome, JobStatus
+
+
+def _shown(bounds: tuple[int, int], text: str) -> Meta:
+    return Meta(description=text, extra_json_schema={"minimum": bounds[0], "maximum": bounds[1]})
+
+
+_Json = Annotated[Raw, Meta(description="Any JSON value.")]
+_QueueName = Annotated[
+    str,
+    Meta(
+        description="A queue of jobs exists by being named: 1 to 80 letters, digits, hyphens and underscores.",
+        extra_json_schema={"pattern": r"^(?=.{1,80}$)[A-Za-z0-9_-]+(\.fifo)?$"},
+    ),
+]
+_Priority = Annotated[int, _shown(limits.JOB_PRIORITY, "Higher ones are leased first.")]
+_Retries = Annotated[int, _shown(limits.JOB_RETRIES, "How often it runs again after a failure or a lost lease.")]
+_RunAt = Annotated[datetime, Meta(description="Not before this moment; UTC unless it says otherwise.")]
+_UniqueKey = Annotated[str, Meta(description="A second job of the queue with this key is not stored.")]
+_UniqueSeconds = Annotated[int, _shown(limits.JOB_UNIQUE_S, "How long the key stands for the first job.")]
+_Delay = Annotated[float, _shown(limits.JOB_DELAY_S, "Seconds.")]
+_Worker = Annotated[str, Meta(description="Who asks; kept with the attempt.")]
+_LeaseSeconds = Annotated[int, _shown(limits.JOB_LEASE_S, "The lease ends so many seconds from now.")]
+_Max = Annotated[int, _shown(limits.JOB_LEASE_LIMIT, "Up to so many jobs; the answer is then a list.")]
+_Wait = Annotated[float, _shown(limits.JOB_WAIT_S, "Seconds to wait for a job.")]
+_LeaseToken = Annotated[str, Meta(description="What the lease was answered with.")]
+_Progress = Annotated[int, _shown((0, 100), "Per cent.")]
+_Concurrency = Annotated[int, _shown(limits.JOB_CONCURRENCY, "Jobs in processing at one time; null for no limit.")]
+_Rate = Annotated[float, Meta(description="Jobs that may start per second; null for no limit.")]
+_Burst = Annotated[int, _shown(limits.JOB_CONCURRENCY, "Jobs that may start at once after a pause.")]
 
 
 class Strict(Struct, forbid_unknown_fields=True):
     """A request says nothing that we would not hear."""
 
 
-class Backoff(Strict):
-    base: float = 1.0
-    cap: float = 3600.0
+# Requests
+
+
+class JobBackoff(Strict):
+    """Seconds before each retry: doubling from base up to cap, or a list whose last entry repeats."""
+
+    base: _Delay = 1.0
+    cap: _Delay = 3600.0
     delays: list[float] = []
 
 
 class NewJob(Strict):
-    payload: Raw
-    queue_name: str = "default"
-    priority: int = 0
-    max_retries: int = 3
-    run_at: datetime | None = None
-    unique_key: str | None = None
-    unique_seconds: int | None = None
-    backoff: Backoff | None = None
+    payload: _Json
+    queue_name: _QueueName = "default"
+    priority: _Priority = 0
+    max_retries: _Retries = 3
+    run_at: _RunAt | None = None
+    unique_key: _UniqueKey | None = None
+    unique_seconds: _UniqueSeconds | None = None
+    backoff: JobBackoff | None = None
 
 
 class NewJobs(Strict):
+    """Up to 1000 jobs: all of them are stored, or none."""
+
     jobs: list[NewJob]
 
 
 class LeaseJobs(Strict):
-    worker_id: str
-    lease_seconds: int = 30
-    max: int | UnsetType = UNSET
-    wait: float = 0.0
+    worker_id: _Worker
+    lease_seconds: _LeaseSeconds = 30
+    max: _Max | UnsetType = UNSET
+    wait: _Wait = 0.0
 
 
-class Ack(Strict):
-    lease_token: str
-    result: Raw = Raw()
-    """Any JSON value. Empty when it was not given; null is no result either."""
+class AckJob(Strict):
+    lease_token: _LeaseToken
+    result: Annotated[_Json, Meta(description="Any JSON value; null is no result.")] | UnsetType = UNSET
 
 
-class Nack(Strict):
-    lease_token: str
-    error: str
-    retry: bool = True
-    retry_after: float | None = None
+class NackJob(Strict):
+    lease_token: _LeaseToken
+    error: Annotated[str, Meta(description="Its last 10 000 characters are kept.")]
+    retry: Annotated[bool, Meta(description="False: the job is dead at once.")] = True
+    retry_after: Annotated[_Delay, Meta(description="Stands in for what the backoff says.")] | None = None
 
 
-class Beat(Strict):
-    lease_token: str
-    lease_seconds: int = 30
-    progress: int | None = None
+class BeatJob(Strict):
+    lease_token: _LeaseToken
+    lease_seconds: _LeaseSeconds = 30
+    progress: _Progress | None = None
     note: str | None = None
 
 
-class Limits(Strict):
-    concurrency: int | None = None
-    rate: float | None = None
-    burst: int | None = None
+class JobLimits(Strict):
+    """Of a queue, over all nodes. Also the answer."""
+
+    concurrency: _Concurrency | None = None
+    rate: _Rate | None = None
+    burst: _Burst | None = None
 
 
 class DeadJobs(Strict):
+    """Those named, up to 1000, or else the oldest."""
+
     job_ids: list[str] | None = None
-    limit: int = 10_000
+    limit: Annotated[int, _shown((1, 10_000), "So many at most.")] = 10_000
 
 
-class ListQuery(Strict):
+class JobsQuery(Strict):
     queue_name: str | None = None
-    status: Literal["pending", "processing", "completed", "failed", "cancelled", "dead"] | None = None
-    limit: int = 50
-    offset: int = 0
-    cursor: str | None = None
+    status: JobStatus | None = None
+    limit: Annotated[int, _shown(limits.JOB_PAGE, "Jobs at most.")] = 50
+    offset: Annotated[int, _shown(limits.JOB_OFFSET, "Jobs to pass over.")] = 0
+    cursor: Annotated[str, Meta(description="The next_cursor of the page before.")] | None = None
 
 
 class NoQuery(Strict):
     """No parameter at all."""
 
 
-class Attempt(Struct):
+# Answers
+
+
+class EnqueuedJob(Struct):
+    job_id: str
+    status: Literal["queued", "existing"]
+
+
+class EnqueuedJobs(Struct):
+    """The ids in the order of the request."""
+
+    job_ids: list[str]
+    count: int
+
+
+class JobState(Struct):
+    job_id: str
+    status: JobStatus
+
+
+class NackedJob(Struct):
+    job_id: str
+    status: JobStatus
+    run_at: datetime | None
+
+
+class ExtendedLease(Struct):
+    job_id: str
+    status: Literal["lease_extended"]
+    lease_expires_at: datetime
+
+
+class RequeuedJobs(Struct):
+    requeued: int
+
+
+class PurgedJobs(Struct):
+    purged: int
+
+
+class JobAttempt(Struct):
     attempt: int
     worker_id: str
     started_at: datetime
     ended_at: datetime | None
-    outcome: str
+    outcome: AttemptOutcome
     error: str | None
 
 
 class Job(Struct, kw_only=True):
     id: str
     queue_name: str
-    status: str
+    status: JobStatus
     priority: int
-    payload: Raw
-    result: Raw | None = None
+    payload: _Json
+    result: _Json | None = None
     error_text: str | None = None
     retry_count: int
     max_retries: int
@@ -118,10 +199,10 @@ class Job(Struct, kw_only=True):
     finished_at: datetime | None = None
     lease_expires_at: datetime | None = None
     dead_reason: str | None = None
-    attempts: list[Attempt] | UnsetType = UNSET
+    attempts: list[JobAttempt] | UnsetType = UNSET
 
 
-class Leased(Struct):
+class LeasedJob(Struct):
     job: Job
     lease_token: str
     lease_expires_at: datetime
@@ -135,7 +216,7 @@ class JobPage(Struct):
     next_cursor: str | None
 
 
-class QueueStats(Struct):
+class JobQueueStats(Struct):
     queue_name: str
     pending: int
     processing: int
@@ -147,87 +228,7 @@ class QueueStats(Struct):
     oldest_pending_created_at: datetime | None
 
 
-def new_job(tenant: TenantId, given: NewJob) -> model.NewJob:
-    run_at, backoff = given.run_at, given.backoff
-    if run_at is not None and run_at.tzinfo is None:
-        run_at = run_at.replace(tzinfo=UTC)
-    return model.NewJob(
-        tenant=tenant,
-        queue=given.queue_name,
-        payload=json_text("payload", given.payload),
-        priority=given.priority,
-        max_retries=given.max_retries,
-        run_at=run_at,
-        unique_key=given.unique_key,
-        unique_s=given.unique_seconds,
-        backoff=model.Backoff(base_s=backoff.base, cap_s=backoff.cap, delays_s=tuple(backoff.delays))
-        if backoff is not None
-        else None,
-    )
+class Health(Struct):
+    """`ok`, or `degraded` while the database is away."""
 
-
-def leased(found: model.LeasedJob) -> Leased:
-    job = Job(
-        id=found.id,
-        queue_name=found.queue,
-        status=model.JobStatus.PROCESSING,
-        priority=found.priority,
-        payload=Raw(found.payload.encode()),
-        error_text=found.error,
-        retry_count=found.retry_count,
-        max_retries=found.max_retries,
-        attempt=found.attempts,
-        lease_lost_count=found.lease_lost_count,
-        worker_id=found.worker,
-        run_at=found.run_at,
-        created_at=found.created_at,
-        updated_at=found.leased_at,
-        started_at=found.started_at,
-        lease_expires_at=found.expires_at,
-    )
-    return Leased(job, found.token, found.expires_at)
-
-
-def job(found: model.Job, attempts: list[model.Attempt] | None = None) -> Job:
-    return Job(
-        id=found.id,
-        queue_name=found.queue,
-        status=found.status,
-        priority=found.priority,
-        payload=Raw(found.payload.encode()),
-        result=Raw(found.result.encode()) if found.result is not None else None,
-        error_text=found.error,
-        retry_count=found.retry_count,
-        max_retries=found.max_retries,
-        attempt=found.attempts,
-        lease_lost_count=found.lease_lost_count,
-        worker_id=found.worker,
-        progress=found.progress,
-        progress_note=found.note,
-        run_at=found.run_at,
-        created_at=found.created_at,
-        updated_at=found.updated_at,
-        started_at=found.started_at,
-        finished_at=found.finished_at,
-        lease_expires_at=found.lease_expires_at,
-        dead_reason=found.dead_reason,
-        attempts=UNSET if attempts is None else [attempt(one) for one in attempts],
-    )
-
-
-def attempt(found: model.Attempt) -> Attempt:
-    return Attempt(found.attempt, found.worker, found.started_at, found.ended_at, found.outcome, found.error)
-
-
-def stats(found: model.JobCounts) -> QueueStats:
-    return QueueStats(
-        found.queue,
-        found.pending,
-        found.processing,
-        found.completed,
-        0,
-        found.cancelled,
-        found.dead,
-        found.total,
-        found.oldest_pending_created_at,
-    )
+    status: str

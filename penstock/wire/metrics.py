@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 Rows = dict[Labels, list[float]]
 """Per label set: the value, or the buckets and the sum of a histogram."""
+Source = list[tuple[Labels, list[float]]]
+Combine = Callable[[float, float], float]
 
-_SAME_EVERYWHERE = frozenset({"queue_depth", "queue_in_flight"})
-"""Every process reads these from the one database: they are not to be added up."""
+_NAMES = frozenset({"tenant", "queue", "stream", "consumer"})
+"""Labels that tell what somebody called something."""
 
 
 def note_pool(insights: Insights, numbers: Mapping[str, int]) -> None:
@@ -32,18 +34,20 @@ def dump(insights: Insights) -> bytes:
     return msgspec.json.encode({metric.name: list(_rows(metric).items()) for metric in insights})
 
 
-_snapshot = msgspec.json.Decoder(dict[str, list[tuple[Labels, list[float]]]])
+_snapshot = msgspec.json.Decoder(dict[str, Source])
 
 
-def render(insights: Insights, peers: Iterable[bytes] = (), *, per_queue: bool = True) -> bytes:
+def render(insights: Insights, peers: Iterable[bytes] = (), *, names: bool = True) -> bytes:
+    """With or without the labels that name things; without them the sums remain, or the highest."""
     # Half the price of importing the server, and only a scrape needs it.
     from prometheus_client import generate_latest
 
     snapshots = [_snapshot.decode(peer) for peer in peers]
-    families = [
-        _family(metric, _merged(metric, [snapshot.get(metric.name, []) for snapshot in snapshots], per_queue))
-        for metric in insights
-    ]
+    families = []
+    for metric in insights:
+        shown = [place for place, label in enumerate(metric.labels) if names or label not in _NAMES]
+        rows = _merged(metric, [snapshot.get(metric.name, []) for snapshot in snapshots], shown)
+        families.append(_family(metric, tuple(metric.labels[place] for place in shown), rows))
     return generate_latest(_Collected(families))
 
 
@@ -61,27 +65,34 @@ def _rows(metric: Counter | Gauge | Histogram) -> Rows:
     return {labels: [value] for labels, value in metric.values.items()}
 
 
-def _merged(
-    metric: Counter | Gauge | Histogram, others: list[list[tuple[Labels, list[float]]]], per_queue: bool
-) -> Rows:
-    hide = not per_queue and "queue" in metric.labels
-    combine = max if metric.name in _SAME_EVERYWHERE else add
+def _merged(metric: Counter | Gauge | Histogram, others: list[Source], shown: list[int]) -> Rows:
+    """Of all processes together, with the labels at these places."""
+    shared = isinstance(metric, Gauge) and metric.shared
+    highest = isinstance(metric, Gauge) and metric.highest
     total: Rows = {}
     for source in (list(_rows(metric).items()), *others):
-        for labels, values in _summed(source) if hide else source:
-            have = total.get(labels)
-            total[labels] = list(map(combine, have, values)) if have is not None else list(values)
+        if len(shown) < len(metric.labels):
+            source = list(_folded(source, shown, max if highest else add).items())
+        for labels, values in source:
+            _put(total, labels, values, max if shared or highest else add)
     return total
 
 
-def _summed(source: list[tuple[Labels, list[float]]]) -> list[tuple[Labels, list[float]]]:
-    return [((), [sum(column) for column in zip(*(values for _, values in source), strict=True)])] if source else []
+def _folded(source: Source, shown: list[int], combine: Combine) -> Rows:
+    folded: Rows = {}
+    for labels, values in source:
+        _put(folded, tuple(labels[place] for place in shown), values, combine)
+    return folded
 
 
-def _family(metric: Counter | Gauge | Histogram, rows: Rows) -> Metric:
+def _put(rows: Rows, labels: Labels, values: list[float], combine: Combine) -> None:
+    have = rows.get(labels)
+    rows[labels] = list(map(combine, have, values)) if have is not None else list(values)
+
+
+def _family(metric: Counter | Gauge | Histogram, names: Labels, rows: Rows) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-    names = metric.labels if not rows or any(rows) else ()
     if isinstance(metric, Histogram):
         histogram = HistogramMetricFamily(metric.name, metric.text, labels=names)
         for labels, row in (rows or _zero(metric)).items():

@@ -1,24 +1,22 @@
-"""The OpenAPI document, made from the operations a door serves and the types it parses them with."""
+"""The OpenAPI document, made from the operations the JSON doors serve and the types they parse them with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from penstock.errors import Forbidden, Invalid, PenstockError
 from penstock.model import Scope
-from penstock.wire.faults import Fault
+from penstock.wire.faults import FAULTS, Fault
 from penstock.wire.http import SMALL_BODY, Handler, Route
 from penstock.wire.http import Fault as PutFault
 
 _REFERENCE = "#/components/schemas/{name}"
-_FAULT = {
-    "description": "The request was refused.",
-    "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Fault")}}},
-}
+FAULT = {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Fault")}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +32,13 @@ class Operation:
     """By status, the type of the answer; a tuple of types is a choice, None has no body."""
     query: type | None = None
     body: Any = None
+    body_required: bool = True
     scope: Scope | None = None
     """What a token needs; None serves everyone."""
+    judges_token: bool = False
+    """The handler looks at the Authorization header itself, and answers 401 when it names nobody."""
+    errors: tuple[type[PenstockError], ...] = ()
+    """What may go wrong beside what the scope, the body and the query say already."""
     safe: bool = True
     body_bytes: int = SMALL_BODY
     media: str = "application/json"
@@ -47,7 +50,7 @@ class Operation:
             self.handler,
             fault=fault,
             body_bytes=self.body_bytes,
-            open=self.scope is None,
+            open=self.scope is None or self.judges_token,
             safe=self.safe,
         )
 
@@ -83,6 +86,8 @@ def _key(kind: Any) -> str:
 def _schema(kind: Any, schemas: Mapping[str, Any]) -> Any:
     if isinstance(kind, tuple):
         return {"anyOf": [_schema(choice, schemas) for choice in kind]}
+    if kind is None:
+        return {"type": "null"}
     return schemas[_key(kind)]
 
 
@@ -93,12 +98,13 @@ def _describe(operation: Operation, schemas: Mapping[str, Any], components: Mapp
         "tags": [operation.tag],
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation, schemas, components)],
         "responses": {str(status): _answer(operation, status, schemas) for status in operation.answers}
-        | {"default": _FAULT},
+        | {str(status): answer for status, answer in _refusals(operation).items() if status not in operation.answers}
+        | {"default": {"description": "The request was refused.", "content": FAULT}},
         "security": [{"token": [str(operation.scope)]}] if operation.scope is not None else [],
     }
     if operation.body is not None:
         content = {"application/json": {"schema": _schema(operation.body, schemas)}}
-        described["requestBody"] = {"required": True, "content": content}
+        described["requestBody"] = {"required": operation.body_required, "content": content}
     return described
 
 
@@ -128,3 +134,21 @@ def _answer(operation: Operation, status: int, schemas: Mapping[str, Any]) -> di
     if kind is not None:
         answer["content"] = {operation.media: {"schema": _schema(kind, schemas)}}
     return answer
+
+
+def _refusals(operation: Operation) -> dict[int, dict[str, Any]]:
+    """By status, the errors a caller should expect, named by the codes that are answered."""
+    named: dict[int, list[str]] = {}
+    if operation.judges_token:
+        named[401] = ["Unauthorized: The token is missing, or names nobody."]
+    for kind in _errors(operation):
+        named.setdefault(FAULTS[kind], []).append(f"{kind.__name__}: {kind.__doc__}")
+    return {status: {"description": " ".join(texts), "content": FAULT} for status, texts in sorted(named.items())}
+
+
+def _errors(operation: Operation) -> Iterator[type[PenstockError]]:
+    if operation.body is not None or operation.query is not None:
+        yield Invalid
+    if operation.scope is not None:
+        yield Forbidden
+    yield from operation.errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -47,12 +47,20 @@ class Rest:
     """Serve with `Router(rest.routes(), OWNS)`."""
 
     def __init__(
-        self, engine: Engine, authenticator: Authenticator, *, version: str = "0", peers: Peers = _alone
+        self,
+        engine: Engine,
+        authenticator: Authenticator,
+        *,
+        version: str = "0",
+        peers: Peers = _alone,
+        others: Sequence[Operation] = (),
     ) -> None:
+        """`others` are served by the other JSON doors, and stand in the document."""
         self._engine = engine
         self._authenticator = authenticator
         self._version = version
         self._peers = peers
+        self._others = others
         self.operations = [
             *QueueRoutes(engine).operations(),
             *MessageRoutes(engine).operations(),
@@ -71,7 +79,7 @@ class Rest:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        return openapi.document(self.operations, title="Penstock", version=self._version)
+        return openapi.document([*self.operations, *self._others], title="Penstock", version=self._version)
 
     @cached_property
     def _document_bytes(self) -> bytes:
@@ -115,11 +123,11 @@ class Rest:
 
     async def metrics(self, request: Request) -> Response:
         metrics.note_pool(self._engine.insights, self._engine.store.pool_numbers())
-        text = metrics.render(self._engine.insights, await self._peers(), per_queue=await self._may_see_queues(request))
+        text = metrics.render(self._engine.insights, await self._peers(), names=await self._may_see_names(request))
         return Response(200, text, TEXT)
 
-    async def _may_see_queues(self, request: Request) -> bool:
-        """Names of queues are their tenants' business; an admin sees all of them, and so does everyone at home."""
+    async def _may_see_names(self, request: Request) -> bool:
+        """Names are their tenants' business; an admin sees all of them, and so does everyone at home."""
         if self._authenticator.mode is Mode.OPEN:
             return True
         try:

@@ -38,7 +38,7 @@ _text = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
 
-class NewEvent(Strict):
+class PublishEvent(Strict):
     message: Annotated[Raw, Meta(description="Any JSON value. A string is stored as plain text.")]
     headers: dict[str, Raw] | None = None
     delay: Annotated[int, Meta(description="Seconds before queues hand it out.")] | None = None
@@ -88,7 +88,7 @@ class PageQuery(Strict):
     limit: Annotated[int, Meta(ge=1, le=limits.SUBSCRIPTION_PAGE[1])] = 100
 
 
-_new_event = msgspec.json.Decoder(NewEvent)
+_new_event = msgspec.json.Decoder(PublishEvent)
 _new_subscription = msgspec.json.Decoder(NewEventSubscription)
 
 
@@ -101,7 +101,7 @@ class EventRoutes:
         return [
             Operation(
                 method="POST", path=_EVENT, handler=self.publish, tag=tag, scope=Scope.SEND,
-                summary="Publish an event to all who subscribed to a fitting pattern", body=NewEvent,
+                summary="Publish an event to all who subscribed to a fitting pattern", body=PublishEvent,
                 answers={201: PublishedEvent}, body_bytes=BATCH_BODY,
             ),
             Operation(
@@ -183,7 +183,7 @@ def _base_url(request: Request) -> str | None:
     return f"http://{host.decode('latin-1')}" if host else None
 
 
-def _publish(tenant: TenantId, key: str, event: NewEvent) -> Publish:
+def _publish(tenant: TenantId, key: str, event: PublishEvent) -> Publish:
     raw = bytes(event.message)
     is_json = raw[0] != 0x22
     try:

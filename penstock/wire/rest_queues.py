@@ -68,7 +68,7 @@ class QueueRoutes:
             ),
             Operation(
                 method="POST", path=f"{_QUEUE}/redrive", handler=self.redrive, tag="dead letters", scope=manage,
-                summary="Send dead letters back", body=shapes.Redrive, answers={202: task},
+                summary="Send dead letters back", body=shapes.Redrive, body_required=False, answers={202: task},
             ),
             Operation(
                 method="GET", path=f"{_QUEUE}/redrive", handler=self.redrives, tag="dead letters", scope=read,

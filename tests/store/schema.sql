@@ -1579,6 +1579,8 @@ CREATE INDEX route_removals_version ON penstock.route_removals USING btree (tena
 
 CREATE INDEX schedules_due ON penstock.schedules USING btree (due_at, id) WHERE (status = 'active'::text);
 
+CREATE INDEX schedules_paused ON penstock.schedules USING btree (id) WHERE (status = 'paused'::text);
+
 CREATE INDEX spark_staging_attempt ON penstock.spark_staging USING btree (attempt, "position");
 
 CREATE INDEX subscriptions_list ON penstock.subscriptions USING btree (tenant_id, id);

@@ -68,7 +68,8 @@ async def running(
     await engine.open()
     tenants = engine.tenants
     authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
-    rest = Rest(engine, authenticator, version="test")
+    work = JobsDoor(engine, authenticator)
+    rest = Rest(engine, authenticator, version="test", others=work.operations)
     signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
     services = [
         sqs_door.service(engine, base_url=base_url, strict=strict),
@@ -76,7 +77,6 @@ async def running(
     ]
     amazon = Gateway(services, signed, tenants)
     certificates = sns_door.Certificates(engine.signer)
-    work = JobsDoor(engine, authenticator)
     routes = [*rest.routes(), *amazon.routes(), *certificates.routes(), *work.routes(), *(extra or [])]
     router = Router(routes, [*OWNS, *JOBS_OWN])
     config = uvicorn.Config(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import AsyncIterator, Iterable
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.auth import Mode
+from penstock.clock import FakeClock
 from penstock.engine.insights import Insights
+from penstock.loops.scrape import Scrape
 from penstock.model import DEFAULT_TENANT, Scope
+from penstock.store import Store
+from penstock.store.postgres.store import PostgresStore
+from penstock.store.sqlite.store import SqliteStore
 from penstock.wire import metrics
 from tests.wire.conftest import Live, running
 
@@ -32,6 +38,14 @@ NAMES = {
     "queue_coalescer_flush_batch_size": "histogram",
     "queue_depth": "gauge",
     "queue_in_flight": "gauge",
+    "job_depth": "gauge",
+    "job_oldest_ready_seconds": "gauge",
+    "schedule_count": "gauge",
+    "schedule_overdue": "gauge",
+    "schedule_lag_seconds": "gauge",
+    "stream_consumer_pending_events": "gauge",
+    "stream_consumer_lag_seconds": "gauge",
+    "stream_last_tick_age_seconds": "gauge",
     "db_pool_size": "gauge",
     "db_pool_idle": "gauge",
     "db_pool_active": "gauge",
@@ -49,8 +63,8 @@ def samples(text: bytes) -> Samples:
     }
 
 
-def rendered(insights: Insights, peers: Iterable[bytes] = (), *, per_queue: bool = True) -> Samples:
-    return samples(metrics.render(insights, peers, per_queue=per_queue))
+def rendered(insights: Insights, peers: Iterable[bytes] = (), *, names: bool = True) -> Samples:
+    return samples(metrics.render(insights, peers, names=names))
 
 
 async def test_every_metric_is_shown_from_the_start(server: Live, client: httpx.AsyncClient) -> None:
@@ -119,13 +133,108 @@ def test_without_names_of_queues_the_sums_remain() -> None:
         insights.depth.set(("secret-one",), 4)
         insights.depth.set(("secret-two",), 4)
         insights.delete_seconds.observe(("secret-one",), 0.2)
-    text = metrics.render(here, [metrics.dump(there)], per_queue=False)
+    text = metrics.render(here, [metrics.dump(there)], names=False)
 
     found = samples(text)
     assert b"secret" not in text
     assert found["queue_messages_sent_total", ()] == 10
     assert found["queue_depth", ()] == 8
     assert found["queue_message_delete_duration_seconds_count", ()] == 2
+
+
+def test_without_names_ages_are_the_highest_and_other_labels_stay() -> None:
+    here, there = Insights(), Insights()
+    for insights in (here, there):
+        insights.jobs.set(("acme", "secret", "dead"), 4)
+        insights.jobs.set(("acme", "secret", "pending"), 1)
+        insights.jobs.set(("default", "mail", "dead"), 2)
+        insights.job_wait_seconds.set(("acme", "secret"), 30)
+        insights.job_wait_seconds.set(("default", "mail"), 20)
+        insights.consumer_lag_seconds.set(("acme", "secret", "shop"), 7)
+        insights.schedules.set(("active",), 3)
+    there.job_wait_seconds.set(("acme", "secret"), 31)
+    full = rendered(here, [metrics.dump(there)])
+    text = metrics.render(here, [metrics.dump(there)], names=False)
+    narrow = samples(text)
+
+    assert full["job_depth", (("queue", "secret"), ("status", "dead"), ("tenant", "acme"))] == 4
+    assert full["job_oldest_ready_seconds", (("queue", "secret"), ("tenant", "acme"))] == 31
+    assert not re.search(rb"acme|secret|shop|mail", text)
+    assert narrow["job_depth", (("status", "dead"),)] == 6
+    assert narrow["job_depth", (("status", "pending"),)] == 1
+    assert narrow["job_oldest_ready_seconds", ()] == 31
+    assert narrow["stream_consumer_lag_seconds", ()] == 7
+    assert narrow["schedule_count", (("status", "active"),)] == full["schedule_count", (("status", "active"),)] == 3
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def alone(request: pytest.FixtureRequest, clock: FakeClock) -> AsyncIterator[Live]:
+    """A server with a database of its own, whose time stands still: some numbers are of everyone together."""
+    store: Store = SqliteStore(None)
+    if request.param == "postgres":
+        store = PostgresStore(request.getfixturevalue("fresh_database"))
+    async with running(store=store, clock=clock) as live:
+        yield live
+
+
+async def scraped(live: Live) -> Samples:
+    await Scrape(live.engine).once()
+    async with live.client() as client:
+        return samples((await client.get("/metrics")).content)
+
+
+async def test_jobs_show_after_they_were_worked_on(alone: Live, clock: FakeClock) -> None:
+    async with alone.client() as client:
+        for priority in (5, 5, 5, 0):
+            await client.post("/jobs", json={"queue_name": "mail", "payload": 1, "priority": priority})
+        for verb, more in (("ack", {}), ("nack", {"error": "no", "retry": False})):
+            leased = (await client.post("/queues/mail/lease", json={"worker_id": "ada", "lease_seconds": 3600})).json()
+            told = {"lease_token": leased["lease_token"], **more}
+            assert (await client.post(f"/jobs/{leased['job']['id']}/{verb}", json=told)).status_code == 200
+    clock.advance(seconds=25)
+    found = await scraped(alone)
+
+    def depth(status: str) -> float:
+        return found["job_depth", (("queue", "mail"), ("status", status), ("tenant", "default"))]
+
+    assert [depth(status) for status in ("pending", "processing", "completed", "dead", "cancelled")] == [2, 0, 1, 1, 0]
+    assert found["job_oldest_ready_seconds", (("queue", "mail"), ("tenant", "default"))] == 25
+
+
+async def test_schedules_show_when_they_are_late(alone: Live, clock: FakeClock) -> None:
+    async with alone.client() as client:
+        for name, status in (("a", "active"), ("b", "active"), ("c", "paused")):
+            given = {"name": name, "every": "1m", "target_kind": "job", "target": "mail", "status": status}
+            assert (await client.post("/v1/schedules", json=given)).status_code == 201
+    clock.advance(seconds=75)
+    late = await scraped(alone)
+    await alone.engine.schedules.fire_due()
+    fired = await scraped(alone)
+
+    assert (late["schedule_count", (("status", "active"),)], late["schedule_count", (("status", "paused"),)]) == (2, 1)
+    assert (late["schedule_overdue", ()], late["schedule_lag_seconds", ()]) == (2, 15)
+    assert (fired["schedule_overdue", ()], fired["schedule_lag_seconds", ()]) == (0, 0)
+
+
+@pytest.mark.parametrize("alone", ["postgres"], indirect=True)
+async def test_consumers_of_streams_show_how_far_behind_they_are(alone: Live) -> None:
+    async with alone.client() as client:
+        await client.post("/v1/streams", json={"name": "orders"})
+        for consumer in ("quick", "slow"):
+            await client.post("/v1/streams/orders/consumers", json={"name": consumer})
+        await client.post("/v1/streams/orders/events", json=[{"payload": n} for n in range(3)])
+        batch = (await client.get("/v1/streams/orders/consumers/quick/batch?wait=5")).json()
+        path = f"/v1/streams/orders/consumers/quick/batches/{batch['batch_id']}/ack"
+        assert (await client.post(path)).status_code == 204
+    found = await scraped(alone)
+
+    def of(metric: str, consumer: str) -> float:
+        return found[metric, (("consumer", consumer), ("stream", "orders"), ("tenant", "default"))]
+
+    assert of("stream_consumer_pending_events", "quick") == 0
+    assert of("stream_consumer_pending_events", "slow") == 3
+    assert 0 <= of("stream_consumer_lag_seconds", "quick") <= of("stream_consumer_lag_seconds", "slow") < 60
+    assert 0 <= found["stream_last_tick_age_seconds", (("stream", "orders"), ("tenant", "default"))] < 60
 
 
 async def test_with_tokens_only_an_admin_sees_names_of_queues() -> None:

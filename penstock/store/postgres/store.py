@@ -31,11 +31,13 @@ from penstock.model import (
     Token,
 )
 from penstock.store import WakeUp
+from penstock.store.figures import FigureStore
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
 from penstock.store.postgres import rows
 from penstock.store.postgres.connections import Connections, translated
+from penstock.store.postgres.figures import PostgresFigures
 from penstock.store.postgres.hints import Hint, Hints
 from penstock.store.postgres.jobs import PostgresJobs
 from penstock.store.postgres.listener import Listener
@@ -63,6 +65,7 @@ class PostgresStore:
         self._dsn = dsn
         self._node = node or uuid4().hex[:12]
         self._connections = Connections(dsn, max_connections, self._node)
+        self.figures: FigureStore = PostgresFigures(self._connections)
         self.jobs: JobStore = PostgresJobs(self._connections, self._node)
         self.outbox: OutboxStore = PostgresOutbox(self._connections)
         self.pipelines: PipelineStore = PostgresPipelines(self._connections)

@@ -36,14 +36,14 @@ from penstock.store.sqlite.connection import Database
 from penstock.store.sqlite.moments import SECOND, maybe_moment, micros, moment
 from penstock.store.sqlite.session import Session
 
-_STATES = {
+STATES = {
     JobStatus.PENDING: (rules.READY, rules.DELAYED),
     JobStatus.PROCESSING: (rules.PROCESSING,),
     JobStatus.DEAD: (rules.DEAD,),
     JobStatus.COMPLETED: (rules.COMPLETED,),
     JobStatus.CANCELLED: (rules.CANCELLED,),
 }
-_STATUSES = {state: status for status, states in _STATES.items() for state in states}
+STATUSES = {state: status for status, states in STATES.items() for state in states}
 _LAST = 2**63 - 1
 _BUCKETS_KEPT = 3600 * SECOND
 
@@ -194,7 +194,7 @@ def _list(
     last = _LAST if before is None else name[1] if name is not None else 0
     found: list[tuple[sqlite3.Row, str]] = []
     for known in session.all("tenant_job_queues", tenant=tenant, name=queue):
-        for state in (state for status in statuses for state in _STATES.get(status, ())):
+        for state in (state for status in statuses for state in STATES.get(status, ())):
             query = "list_finished_jobs" if state in (rules.COMPLETED, rules.CANCELLED) else "list_jobs"
             rows = session.all(query, queue=known["id"], state=state, before=last, limit=limit + offset)
             found += [(row, known["name"]) for row in rows]
@@ -205,9 +205,9 @@ def _list(
 def _counts(session: Session, tenant: TenantId | None, queue: str | None) -> list[tuple[TenantId, JobCounts]]:
     counted = []
     for known in session.all("tenant_job_queues", tenant=tenant, name=queue):
-        jobs = dict.fromkeys(_STATES, 0)
+        jobs = dict.fromkeys(STATES, 0)
         for row in session.all("count_jobs", queue=known["id"]):
-            jobs[_STATUSES[row["state"]]] += row["jobs"]
+            jobs[STATUSES[row["state"]]] += row["jobs"]
         counts = JobCounts(
             queue=known["name"],
             oldest_pending_created_at=maybe_moment(session.value("oldest_pending_job", queue=known["id"])),
@@ -272,7 +272,7 @@ def _note(session: Session, tenant: TenantId | None, actor: str, act: str, subje
 
 def _job(row: sqlite3.Row, queue: str, ids: JobIds) -> Job:
     live = row["state"] < rules.COMPLETED
-    status = _STATUSES[row["state"]]
+    status = STATUSES[row["state"]]
     return Job(
         id=ids.encode(row["queue_id"], row["id"]),
         tenant=TenantId(row["tenant_id"]),

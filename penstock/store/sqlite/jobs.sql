@@ -214,15 +214,9 @@ order by id desc
 limit :limit;
 
 -- name: count_jobs
-select state, count(*) as jobs
-from jobs
-where queue_id = :queue
-group by state
-union all
-select state, count(*) as jobs
-from finished_jobs
-where queue_id = :queue
-group by state;
+select state, jobs
+from job_counts
+where queue_id = :queue;
 
 -- name: oldest_pending_job
 select min(created_at)

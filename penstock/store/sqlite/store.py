@@ -29,6 +29,7 @@ from penstock.model import (
     Token,
 )
 from penstock.store import WakeUp
+from penstock.store.figures import FigureStore
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import NoPipelines, PipelineStore
@@ -36,6 +37,7 @@ from penstock.store.rollups import NoRollups, RollupStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.sqlite import messages, moves, queues, receive, tokens, upkeep
 from penstock.store.sqlite.connection import Database
+from penstock.store.sqlite.figures import SqliteFigures
 from penstock.store.sqlite.jobs import SqliteJobs
 from penstock.store.sqlite.moments import micros
 from penstock.store.sqlite.outbox import SqliteOutbox
@@ -56,6 +58,7 @@ class SqliteStore:
         self.pipelines: PipelineStore = NoPipelines()
         self.rollups: RollupStore = NoRollups()
         self.topics: TopicStore = SqliteTopics(self._database)
+        self.figures: FigureStore = SqliteFigures(self._database)
         self.jobs: JobStore = SqliteJobs(self._database)
         self.outbox: OutboxStore = SqliteOutbox(self._database)
         self.schedules: ScheduleStore = SqliteSchedules(self._database)
