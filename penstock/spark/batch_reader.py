@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from penstock.spark import snapshot
 from penstock.spark.columns import Column, arrow_schema, fitted, select_list
 from penstock.spark.database import Database, literal, literals
-from penstock.spark.events import Tick
+from penstock.spark.events import Tick, dealt
 from penstock.spark.filters import condition
 from penstock.spark.options import OptionError, ReadOptions
 from penstock.spark.ranges import RangePartition
@@ -51,8 +51,8 @@ class EventsReader(_Reader):
         for stream in find_streams(database, options.streams, options.pattern, options.retries):
             events = stream.between(*self._bounds(stream))
             conditions = (*self._moments(), *self._conditions)
-            for piece in stream.pieces(events, options.min_partitions):
-                found.append(RangePartition(events, piece, options.event_types, conditions))
+            for pieces in dealt(stream.pieces(events, options.min_partitions)):
+                found.append(RangePartition(events, pieces, options.event_types, conditions))
         database.close()
         return found
 

@@ -136,14 +136,16 @@ class Range:
     def pieces(self, at_least: int | None, *, strays: bool = True) -> list[Piece]:
         """Slices of about the same number of ids. The first also reads the strays, unless there are known to be none:
         events with an id from before the first tick that were committed late, or with an id of the sender's choice."""
-        found = [*self._table_pieces(at_least, strays)]
+        expected = self.expected
+        count = max(-(-expected // EVENTS_PER_PARTITION), at_least or 1, 2 if expected >= WORTH_TWO else 1)
+        count = min(count, MOST_PARTITIONS, expected)
+        found = [*self._table_pieces(_share(count, self._single, expected), strays)]
         for load in self.loads:
-            borders = _borders(load.first, load.last + 1, _count(load.rows, at_least, self.expected))
+            borders = _borders(load.first, load.last + 1, _share(count, load.rows, expected))
             found += [Piece(first, below, load=load) for first, below in pairwise(borders)]
         return found
 
-    def _table_pieces(self, at_least: int | None, strays: bool) -> Iterator[Piece]:
-        count = _count(self._single, at_least, self.expected)
+    def _table_pieces(self, count: int, strays: bool) -> Iterator[Piece]:
         if count <= 1 and self._single <= EVENTS_PER_SLICE:
             yield Piece()
             return
@@ -202,11 +204,15 @@ class Range:
         return ways
 
 
-def _count(events: int, at_least: int | None, of: int) -> int:
-    """Into how many pieces so many events are split, when all of the range shall have a number at least."""
-    share = -(-(at_least or 1) * events // max(of, 1))
-    count = max(-(-events // EVENTS_PER_PARTITION), share, 2 if events >= WORTH_TWO else 1)
-    return min(count, MOST_PARTITIONS, events)
+def dealt(pieces: Sequence[Piece]) -> list[tuple[Piece, ...]]:
+    """One for each task, or several when there would be too many tasks."""
+    each = -(-len(pieces) // MOST_PARTITIONS)
+    return [tuple(pieces[first : first + each]) for first in range(0, len(pieces), each)]
+
+
+def _share(count: int, events: int, of: int) -> int:
+    """How many of the pieces go to so many of the events; never more than there are events, and one at least."""
+    return max(min(-(-count * events // max(of, 1)), events), 1)
 
 
 def _borders(first: int, below: int, count: int) -> list[int]:

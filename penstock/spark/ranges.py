@@ -19,13 +19,14 @@ class RangePartition(InputPartition):
     """What one task reads."""
 
     events: Range
-    piece: Piece
+    pieces: tuple[Piece, ...]
     types: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
 
     def read(self, database: Database, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
         spare_imports()
         schema, constants = arrow_schema(columns), self.events.constants
-        queries = (self.events.query(columns, piece, self.types, self.conditions) for piece in self.piece.slices())
+        slices = (part for piece in self.pieces for part in piece.slices())
+        queries = (self.events.query(columns, part, self.types, self.conditions) for part in slices)
         for batch in database.slices(queries):
             yield fitted(batch, columns, schema, constants)

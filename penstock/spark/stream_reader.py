@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.spark.columns import Column
 from penstock.spark.database import Database
-from penstock.spark.events import Range, Tick
+from penstock.spark.events import Range, Tick, dealt
 from penstock.spark.options import OptionError, ReadOptions
 from penstock.spark.ranges import RangePartition
 from penstock.spark.streams import Stream, StreamError, find_streams
@@ -135,8 +135,8 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             events = self._range(stream, start, end)
             if events.until.id <= events.after.id:
                 continue
-            for piece in stream.pieces(events, self._options.min_partitions):
-                found.append(RangePartition(events, piece, self._options.event_types))
+            for pieces in dealt(stream.pieces(events, self._options.min_partitions)):
+                found.append(RangePartition(events, pieces, self._options.event_types))
         return found
 
     def _range(self, stream: Stream, start: Mapping[str, Any], end: Mapping[str, Any]) -> Range:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from uuid import uuid4
@@ -21,7 +22,7 @@ from pyspark.taskcontext import TaskContext
 
 from penstock.spark import direct
 from penstock.spark.columns import ARROW
-from penstock.spark.database import Database
+from penstock.spark.database import FAILURES, Database
 from penstock.spark.options import OptionError, WriteOptions
 from penstock.spark.worker import spare_imports
 
@@ -101,7 +102,9 @@ class _Staging:
             _PUBLISH, query or f"write {uuid4().hex}", batch, attempts, rows, loads,
             options.target, options.tenant, options.name, query is None,
         )  # fmt: skip
-        database.rows(_COLLECT, float(SETTLE_S))
+        # It is written. Somebody else will clean up when we cannot.
+        with suppress(*FAILURES):
+            database.rows(_COLLECT, float(SETTLE_S))
         database.close()
 
     def _discard(self, messages: list[WriterCommitMessage | None]) -> None:

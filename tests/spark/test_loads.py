@@ -122,7 +122,8 @@ def test_what_is_aborted_or_forgotten_goes(dsn: str, database: psycopg.Connectio
     assert loads(database) == 0
 
     write.stage(*MANY)
-    database.execute("select penstock.collect_staged(now() + interval '1 minute')")
+    database.execute("update pgque.load set load_time = now() - interval '25 hours'")
+    database.execute("select pgque.maint()")
 
     assert loads(database) == 0
     assert read_on(database) == []
@@ -177,7 +178,7 @@ class TestReading:
         values: list[str] = []
         for piece in asked.pieces(found, partitions):
             for part in piece.slices():
-                batches = list(RangePartition(found, part).read(Database(dsn), events.columns()))
+                batches = list(RangePartition(found, (part,)).read(Database(dsn), events.columns()))
                 assert part.load is None or sum(batch.num_rows for batch in batches) <= 12
                 values += [value for batch in batches for value in batch.column("value").to_pylist()]
         return sorted(values)
@@ -224,6 +225,22 @@ class TestReading:
         expected = [*MANY, *(f"{kind} {value}" for kind in ("other", "single") for value in MANY)]
         assert self.values(dsn, asked, 3) == sorted(expected)
 
+    def test_many_loads_are_no_more_tasks_than_there_may_be(
+        self, dsn: str, database: psycopg.Connection, asked: Stream, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(events, "MOST_PARTITIONS", 3)
+        for number in range(7):
+            Write(dsn, exactlyOnce="false").stage(*(f"{number}:{value}" for value in MANY[:10]))
+        streams.tick(database, "orders")
+        found = asked.between(asked.oldest(), asked.newest())
+        tasks = events.dealt(asked.pieces(found, None))
+
+        assert len(tasks) == 3
+        batches = [
+            batch for task in tasks for batch in RangePartition(found, task).read(Database(dsn), events.columns())
+        ]
+        assert sum(batch.num_rows for batch in batches) == 70
+
     def test_conditions_and_transactions_are_those_of_any_event(
         self, dsn: str, database: psycopg.Connection, asked: Stream
     ) -> None:
@@ -232,7 +249,7 @@ class TestReading:
         [told] = database.execute("select load_txid::text::bigint from pgque.load").fetchall()
         found = asked.between(asked.oldest(), asked.newest())
         [_, piece, *_] = asked.pieces(found, None)
-        partition = RangePartition(found, piece, ("default",), ("\"value\" < '005'",))
+        partition = RangePartition(found, (piece,), ("default",), ("\"value\" < '005'",))
 
         [batch] = [each for each in partition.read(Database(dsn), events.columns()) if each.num_rows]
 

@@ -31,7 +31,7 @@ def whole(stream: Stream) -> Range:
 
 
 def values(dsn: str, found: Range, pieces: Sequence[Piece]) -> list[str]:
-    batches = [batch for piece in pieces for batch in RangePartition(found, piece).read(Database(dsn), COLUMNS)]
+    batches = [batch for piece in pieces for batch in RangePartition(found, (piece,)).read(Database(dsn), COLUMNS)]
     return sorted(value for batch in batches for value in batch.column("value").to_pylist())
 
 
@@ -98,7 +98,7 @@ def test_what_is_the_same_for_all_events_does_not_travel(
     streams.tick(database, "orders")
     found = whole(stream)
 
-    [batch] = RangePartition(found, Piece()).read(Database(dsn), COLUMNS)
+    [batch] = RangePartition(found, (Piece(),)).read(Database(dsn), COLUMNS)
 
     assert "'orders'" not in found.query(COLUMNS, Piece())
     [row] = batch.to_pylist()

@@ -46,7 +46,7 @@ def filled(dsn: str) -> RangePartition:
     stream = Stream(database, "orders")
     found = stream.between(stream.oldest(), stream.newest())
     database.close()
-    return RangePartition(found, Piece(1, EVENTS + 1))
+    return RangePartition(found, (Piece(1, EVENTS + 1),))
 
 
 def sleeping(dsn: str) -> list[int]:

@@ -154,8 +154,8 @@ select pgque.maint_expire_keys()
 -- name: pgque.maint_forget_failures
 select pgque.maint_forget_failures()
 
--- name: pgque.maint_collect_loads
-select pgque.maint_collect_loads()
+-- name: pgque.maint_drop_loads
+select pgque.maint_drop_loads()
 
 -- name: pgque.maint_empty_tables
 select pgque.maint_empty_tables()

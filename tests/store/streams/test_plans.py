@@ -67,7 +67,7 @@ def test_a_piece_comes_by_id(loaded: Queue) -> None:
     batch = loaded.open()
     assert batch is not None
     ids = [row[0] for row in loaded.rows("select ev_id from pgque.get_batch_events(%s)", batch)]
-    text = "select pgque.batch_sql_by_id(pgque.open_batch(%s), 'e.ev_id', ' order by e.ev_id limit 10')"
+    text = "select pgque.batch_sql_by_id(pgque.open_batch(%s), 'e.ev_id', ' order by e.ev_id limit 10', 0, null)"
     query = f"select b.ev_id from ({loaded.one(text, batch)}) as b order by b.ev_id offset 9 limit 1"
     plan = explained(loaded, batch, query, ids[20], ids[-1])
 
@@ -114,7 +114,7 @@ def test_a_load_is_read_by_id_in_pieces_and_not_at_all_by_other_batches(queue: Q
     batch = queue.open()
     assert batch is not None
 
-    text = "select pgque.batch_sql_by_id(pgque.open_batch(%s), 'e.ev_id', ' order by e.ev_id limit 10')"
+    text = "select pgque.batch_sql_by_id(pgque.open_batch(%s), 'e.ev_id', ' order by e.ev_id limit 10', 0, null)"
     plan = explained(queue, batch, queue.one(text, batch), 100, 4000)
     assert f"event_{queue.id}_load_{load}_ev_id_idx" in {name for _, name in scans(plan)}
     assert sum(node["Actual Rows"] for node in leaves(plan)) <= 10

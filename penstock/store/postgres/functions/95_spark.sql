@@ -53,7 +53,7 @@ begin
     if p_loads <> '{}' then
       perform pgque.publish_loads(p_name, p_loads);
     end if;
-  else
+  elsif p_loads <> '{}' then
     perform pgque.discard_loads(p_loads);
   end if;
   delete from penstock.spark_staging as s where s.attempt = any (p_attempts);
@@ -227,7 +227,6 @@ as $$
 declare
   v_rows bigint;
 begin
-  perform pgque.maint_collect_loads(p_before);
   delete from penstock.spark_pieces as p where p.noted_at < p_before;
   delete from penstock.spark_ledger as l where l.once and l.written_at < p_before;
   delete from penstock.spark_staging as s where s.staged_at < p_before;

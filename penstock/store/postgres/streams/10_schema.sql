@@ -190,14 +190,19 @@ create table if not exists pgque.event_template (
 -- Loads, from when they are opened: see 35_loads.sql.
 create table if not exists pgque.load (
   load_id bigint generated always as identity primary key,
-  load_queue integer not null references pgque.queue (queue_id),
+  -- No reference: a queue is dropped at once, and its loads one after the other.
+  load_queue integer not null,
+  -- When it was opened, and then when it was closed.
   load_time timestamptz not null default now(),
-  -- Null until the load is closed.
+  -- Null until it is closed.
   load_rows bigint,
   load_first bigint,
   load_last bigint,
-  -- The transaction that published it.
-  load_txid xid8
+  -- The transaction that published it, and when that was.
+  load_txid xid8,
+  load_published timestamptz,
+  -- Since when no subscription can need it.
+  load_over timestamptz
 );
 
 create index if not exists load_queue_txid on pgque.load (load_queue, load_txid);

@@ -157,7 +157,6 @@ as $$
 declare
   v_id integer;
   v_consumer text;
-  v_load bigint;
 begin
   select q.queue_id into v_id from pgque.queue as q where q.queue_name = x_queue_name for update;
   if v_id is null then
@@ -175,15 +174,13 @@ begin
   loop
     perform pgque.unregister_consumer(x_queue_name, v_consumer);
   end loop;
-  for v_load in delete from pgque.load as l where l.load_queue = v_id returning l.load_id loop
-    execute format('drop table %s', pgque.load_table(v_id, v_load));
-  end loop;
   for v_number in 0 .. 2 loop
     execute format('drop table %s', pgque.event_table(v_id, v_number));
   end loop;
   execute format('drop table pgque.%I', 'event_' || v_id);
   execute format('drop sequence pgque.%I', 'event_' || v_id || '_tick_seq');
-  execute format('drop sequence pgque.%I', 'event_' || v_id || '_id_seq');
+  -- Loads that are still open take their ids from it.
+  execute format('drop sequence pgque.%I cascade', 'event_' || v_id || '_id_seq');
   execute format('drop sequence pgque.%I', 'event_' || v_id || '_wait_seq');
   delete from pgque.tick as t where t.tick_queue = v_id;
   delete from pgque.retry_queue as r where r.ev_queue = v_id;

@@ -5,8 +5,9 @@
 -- queue, all of them at once, by the transaction that publishes; none is copied again. Opening and closing may be one
 -- transaction and publishing another, or all of it one.
 --
--- A batch that has a load reads it like an event table in which every row is by that transaction. The rotation drops a
--- load as it empties event tables: when no subscription can stand before it.
+-- A batch that has a load reads it like an event table in which every row is by that transaction and of its time. When
+-- no subscription can stand before it any more, the rotation says so; maintenance drops it a rotation later, as long
+-- as event tables are kept.
 --
 -- Order of locks: the row of the queue, the row of the load, its table.
 
@@ -20,7 +21,7 @@ as $$
 $$;
 
 -- The table takes ev_type, ev_data and the extras; ids and times come by themselves. To copy there takes a right to it,
--- which its owner has.
+-- which its owner has. Nothing is held but the key of the queue: rotations go on meanwhile.
 create or replace function pgque.open_load(in i_queue_name text, out load_id bigint, out load_table text)
 language plpgsql
 security definer
@@ -29,12 +30,16 @@ as $$
 declare
   v_queue pgque.queue := pgque.queue_for_insert(i_queue_name);
 begin
+  perform from pgque.queue as q where q.queue_id = v_queue.queue_id for key share;
+  if not found then
+    raise exception 'queue not found: %', i_queue_name using errcode = 'PS029';
+  end if;
   insert into pgque.load as l (load_queue) values (v_queue.queue_id) returning l.load_id into load_id;
   load_table := pgque.load_table(v_queue.queue_id, load_id);
   execute format(
-    'create table %s (like %s including defaults) with (autovacuum_enabled = off)',
-    load_table, pgque.event_table(v_queue.queue_id, 0)
+    'create table %s (like pgque.event_template including defaults) with (autovacuum_enabled = off)', load_table
   );
+  execute format('alter table %s alter column ev_id set default nextval(%L)', load_table, v_queue.queue_event_seq);
 end;
 $$;
 
@@ -54,13 +59,17 @@ begin
     raise exception 'load % is not open', i_load_id using errcode = 'PS030';
   end if;
   v_table := pgque.load_table(v_load.load_queue, i_load_id);
+  -- No more ids are needed; and a table that needs the sequence would keep its queue from being dropped.
+  execute format('alter table %s alter column ev_id drop default', v_table);
   -- One transaction publishes all of it, so only ids are looked up.
   execute format('create index on %s (ev_id)', v_table);
   execute format('select min(e.ev_id), max(e.ev_id) from %s as e', v_table)
   into v_load.load_first, v_load.load_last;
   execute format('select count(*) from %s', v_table) into v_load.load_rows;
+  -- From now on it is waiting to be published, however long it took to fill.
   update pgque.load as l
-  set load_rows = v_load.load_rows,
+  set load_time = clock_timestamp(),
+    load_rows = v_load.load_rows,
     load_first = v_load.load_first,
     load_last = v_load.load_last
   where l.load_id = i_load_id;
@@ -80,13 +89,17 @@ declare
 begin
   for v_load in select distinct l from unnest(i_loads) as l order by l loop
     update pgque.load as l
-    set load_txid = pg_current_xact_id()
+    set load_txid = pg_current_xact_id(),
+      load_published = now()
     where l.load_id = v_load
       and l.load_queue = v_queue.queue_id
       and l.load_rows is not null
       and l.load_txid is null;
     if not found then
-      raise exception 'load % of queue % is not there to be published', v_load, i_queue_name using errcode = 'PS030';
+      raise exception 'load % of queue % cannot be published', v_load, i_queue_name
+        using
+          errcode = 'PS030',
+          detail = 'It is open, or was published before, or was dropped because it was not published within a day.';
     end if;
   end loop;
 end;
@@ -104,7 +117,13 @@ declare
   v_count integer := 0;
 begin
   for v_load in
-    select * from pgque.load as l where l.load_id = any (i_loads) and l.load_txid is null order by l.load_id for update
+    select *
+    from pgque.load as l
+    where l.load_id = any (i_loads)
+      and l.load_txid is null
+    order by l.load_id
+    limit pgque.loads_at_once()
+    for update skip locked
   loop
     v_count := v_count + pgque.load_dropped(v_load)::integer;
   end loop;
@@ -112,40 +131,58 @@ begin
 end;
 $$;
 
--- What was opened a day ago is published by now, or never.
-create or replace function pgque.maint_collect_loads(i_before timestamptz default now() - interval '1 day')
-returns integer
+-- Called when tables turn: no subscription stands before this transaction any more.
+create or replace function pgque.loads_are_over(i_queue_id integer, i_before xid8)
+returns void
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select pgque.discard_loads(
-    array(select l.load_id from pgque.load as l where l.load_txid is null and l.load_time < i_before)
-  )
+  update pgque.load as l
+  set load_over = now()
+  where l.load_queue = i_queue_id
+    and l.load_txid < i_before
+    and l.load_over is null
 $$;
 
--- Drops what was published before a transaction that every subscription has behind it. What somebody is still reading
--- stays until the next rotation.
-create or replace function pgque.forget_loads(i_queue_id integer, i_before xid8)
-returns void
+-- Drops what has been over for as long as tables take to turn, since a reader that is no subscription may be at it;
+-- what was not published within a day; and what is left of queues that are gone.
+create or replace function pgque.maint_drop_loads()
+returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_load pgque.load;
+  v_count integer := 0;
 begin
   for v_load in
-    select *
+    select l.*
     from pgque.load as l
-    where l.load_queue = i_queue_id
-      and l.load_txid < i_before
+    where l.load_over + (
+        select q.queue_rotation_period from pgque.queue as q where q.queue_id = l.load_queue
+      ) < now()
+      or (l.load_txid is null and l.load_time < now() - interval '1 day')
+      or (select true from pgque.queue as q where q.queue_id = l.load_queue) is null
     order by l.load_id
-    for update skip locked
+    limit pgque.loads_at_once()
+    for update of l skip locked
   loop
-    perform pgque.load_dropped(v_load);
+    v_count := v_count + pgque.load_dropped(v_load)::integer;
   end loop;
+  return v_count;
 end;
+$$;
+
+-- Each takes some locks until the transaction ends, and of these a server has some thousands.
+create or replace function pgque.loads_at_once()
+returns integer
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select 100
 $$;
 
 -- Whether it was: a table that somebody uses is left.
@@ -158,8 +195,10 @@ as $$
 declare
   v_table text := pgque.load_table(i_load.load_queue, i_load.load_id);
 begin
-  execute format('lock table only %s in access exclusive mode nowait', v_table);
-  execute format('drop table %s', v_table);
+  if to_regclass(v_table) is not null then
+    execute format('lock table only %s in access exclusive mode nowait', v_table);
+    execute format('drop table %s', v_table);
+  end if;
   delete from pgque.load as l where l.load_id = i_load.load_id;
   return true;
 exception
@@ -176,8 +215,8 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
   select format(
-    '(select l.ev_id, l.ev_time, %L::xid8 as ev_txid, l.ev_owner, l.ev_retry, l.ev_type, l.ev_data,'
+    '(select l.ev_id, timestamptz %L as ev_time, %L::xid8 as ev_txid, l.ev_owner, l.ev_retry, l.ev_type, l.ev_data,'
       || ' l.ev_extra1, l.ev_extra2, l.ev_extra3, l.ev_extra4 from %s as l)',
-    i_load.load_txid, pgque.load_table(i_load.load_queue, i_load.load_id)
+    i_load.load_published, i_load.load_txid, pgque.load_table(i_load.load_queue, i_load.load_id)
   )
 $$;

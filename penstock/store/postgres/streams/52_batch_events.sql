@@ -19,10 +19,19 @@ begin
     oldest timestamptz,
     sub_done bigint,
     sub_seen bigint,
-    sub_end bigint
+    sub_end bigint,
+    loads bigint[]
   );
 exception
   when duplicate_object then null;
+end;
+$$;
+
+do $$
+begin
+  alter type pgque.batch add attribute loads bigint[];
+exception
+  when duplicate_column then null;
 end;
 $$;
 
@@ -49,7 +58,8 @@ begin
     i_batch_id, s.sub_queue, s.sub_id, s.sub_part, s.sub_parts,
     pgque.batch_tables(q, last.tick_snapshot, cur.tick_snapshot),
     last.tick_snapshot, cur.tick_snapshot, now() - q.queue_event_ttl,
-    v_now.sub_done, v_now.sub_seen, v_now.sub_end
+    v_now.sub_done, v_now.sub_seen, v_now.sub_end,
+    pgque.batch_loads(q.queue_id, last.tick_snapshot, cur.tick_snapshot)
   into v_batch
   from pgque.subscriber as s
   join pgque.queue as q on q.queue_id = s.sub_queue
@@ -66,9 +76,73 @@ begin
 end;
 $$;
 
--- Where a batch may have events: in the current table, the one before, or both when they turned in between; and in the
--- loads that were published since its first tick.
+-- The tables a batch may have events in: the current one, the one before, or both when they turned in between.
 create or replace function pgque.batch_tables(i_queue pgque.queue, i_last pg_snapshot, i_cur pg_snapshot)
+returns text[]
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_current text := pgque.event_table(i_queue.queue_id, i_queue.queue_cur_table);
+  v_before text := pgque.event_table(
+    i_queue.queue_id, (i_queue.queue_cur_table + i_queue.queue_ntables - 1) % i_queue.queue_ntables
+  );
+begin
+  if pg_snapshot_xmin(i_last) > i_queue.queue_switch_step2 then
+    return array[v_current];
+  elsif pg_snapshot_xmax(i_cur) <= i_queue.queue_switch_step1 then
+    return array[v_before];
+  end if;
+  return array[v_before, v_current];
+end;
+$$;
+
+-- The loads that a batch has: those that were published in between.
+create or replace function pgque.batch_loads(i_queue_id integer, i_last pg_snapshot, i_cur pg_snapshot)
+returns bigint[]
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select array(
+    select l.load_id
+    from pgque.load as l
+    where l.load_queue = i_queue_id
+      and l.load_txid >= pg_snapshot_xmin(i_last)
+      and l.load_txid < pg_snapshot_xmax(i_cur)
+      and pg_visible_in_snapshot(l.load_txid, i_cur)
+      and not pg_visible_in_snapshot(l.load_txid, i_last)
+    order by l.load_id
+  )
+$$;
+
+-- Those of them with ids in between; null is no bound. Each load costs a query something even when nothing of it is
+-- wanted, so the others are left out.
+create or replace function pgque.loads_between(i_batch pgque.batch, i_after bigint, i_through bigint)
+returns bigint[]
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if i_batch.loads = '{}' then
+    return '{}';
+  end if;
+  return array(
+    select l.load_id
+    from pgque.load as l
+    where l.load_id = any (i_batch.loads)
+      and l.load_last > coalesce(i_after, 0)
+      and l.load_first <= coalesce(i_through, 9223372036854775807)
+  );
+end;
+$$;
+
+-- All that events of the batch with such ids are read from.
+create or replace function pgque.batch_sources(i_batch pgque.batch, i_after bigint, i_through bigint)
 returns text[]
 language plpgsql
 stable
@@ -76,27 +150,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_loads text[] := array(
-    select pgque.load_source(l)
-    from pgque.load as l
-    where l.load_queue = i_queue.queue_id
-      and l.load_txid >= pg_snapshot_xmin(i_last)
-      and l.load_txid < pg_snapshot_xmax(i_cur)
-      and pg_visible_in_snapshot(l.load_txid, i_cur)
-      and not pg_visible_in_snapshot(l.load_txid, i_last)
-    order by l.load_id
-  );
-  v_current text := pgque.event_table(i_queue.queue_id, i_queue.queue_cur_table);
-  v_before text := pgque.event_table(
-    i_queue.queue_id, (i_queue.queue_cur_table + i_queue.queue_ntables - 1) % i_queue.queue_ntables
-  );
+  v_loads bigint[] := pgque.loads_between(i_batch, i_after, i_through);
 begin
-  if pg_snapshot_xmin(i_last) > i_queue.queue_switch_step2 then
-    return array[v_current] || v_loads;
-  elsif pg_snapshot_xmax(i_cur) <= i_queue.queue_switch_step1 then
-    return array[v_before] || v_loads;
+  if v_loads = '{}' then
+    return i_batch.tables;
   end if;
-  return array[v_before, v_current] || v_loads;
+  return i_batch.tables || array(
+    select pgque.load_source(l) from pgque.load as l where l.load_id = any (v_loads) order by l.load_id
+  );
 end;
 $$;
 
@@ -106,7 +167,7 @@ $$;
 create or replace function pgque.batch_sql_by_transaction(i_batch pgque.batch, i_columns text, i_older boolean)
 returns text
 language plpgsql
-immutable
+stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -117,7 +178,7 @@ begin
   if i_batch.sub_done is not null then
     v_filter := v_filter || ' and e.ev_id + 0 > $5';
   end if;
-  foreach v_table in array i_batch.tables loop
+  foreach v_table in array pgque.batch_sources(i_batch, i_batch.sub_done, null) loop
     v_parts := v_parts || format(
       'select %s from %s as e where e.ev_txid >= pg_snapshot_xmax($1) and e.ev_txid < pg_snapshot_xmax($2)%s%s',
       i_columns, v_table, ' and pg_visible_in_snapshot(e.ev_txid, $2)', v_filter
@@ -130,10 +191,14 @@ begin
 end;
 $$;
 
-create or replace function pgque.batch_sql_by_id(i_batch pgque.batch, i_columns text, i_end text)
+drop function if exists pgque.batch_sql_by_id(pgque.batch, text, text);
+
+create or replace function pgque.batch_sql_by_id(
+  i_batch pgque.batch, i_columns text, i_end text, i_after bigint, i_through bigint
+)
 returns text
 language plpgsql
-immutable
+stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -141,7 +206,7 @@ declare
   v_table text;
   v_parts text[] := '{}';
 begin
-  foreach v_table in array i_batch.tables loop
+  foreach v_table in array pgque.batch_sources(i_batch, i_after, i_through) loop
     v_parts := v_parts || format(
       '(select %s from %s as e where e.ev_id > $5 and e.ev_id <= $6'
         || ' and pg_visible_in_snapshot(e.ev_txid, $2) and not pg_visible_in_snapshot(e.ev_txid, $1)%s%s)',
@@ -208,6 +273,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 set work_mem = '64MB'
 as $$
 declare

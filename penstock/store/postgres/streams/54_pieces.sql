@@ -22,6 +22,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 set work_mem = '64MB'
 as $$
 declare
@@ -66,28 +67,70 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
 declare
   v_older xid8[] := pgque.older_transactions(i_batch);
+  v_batch pgque.batch := i_batch;
+  v_after bigint := coalesce(i_batch.sub_done, 0);
+  v_through bigint := least(i_batch.sub_end, pgque.within_loads(i_batch, i_max));
   v_id bigint;
 begin
   if i_max = 2147483647 then
     return null;
   elsif i_batch.sub_end is null then
-    execute 'select b.id from (' || pgque.batch_sql_by_transaction(i_batch, 'e.ev_id + 0 as id', v_older <> '{}')
+    v_batch.loads := pgque.loads_between(i_batch, v_after, v_through);
+    execute 'select b.id from (' || pgque.batch_sql_by_transaction(v_batch, 'e.ev_id + 0 as id', v_older <> '{}')
       || ') as b order by b.id offset $10 - 1 limit 1'
     into v_id
     using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, i_batch.sub_done, null::bigint,
       i_batch.oldest, i_batch.sub_part, i_batch.sub_parts, i_max;
   else
-    execute 'select b.ev_id from (' || pgque.batch_sql_by_id(i_batch, 'e.ev_id', ' order by e.ev_id limit $10')
+    execute 'select b.ev_id from ('
+      || pgque.batch_sql_by_id(i_batch, 'e.ev_id', ' order by e.ev_id limit $10', v_after, v_through)
       || ') as b order by b.ev_id offset $10 - 1 limit 1'
     into v_id
-    using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, coalesce(i_batch.sub_done, 0),
-      i_batch.sub_end, i_batch.oldest, i_batch.sub_part, i_batch.sub_parts, i_max;
+    using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, v_after, v_through, i_batch.oldest,
+      i_batch.sub_part, i_batch.sub_parts, i_max;
   end if;
   return v_id;
 end;
+$$;
+
+-- An id up to which the next loads alone have so many events, so that none after it need be looked at; null when that
+-- is not known, because they are fewer or not all of them are for this subscription.
+create or replace function pgque.within_loads(i_batch pgque.batch, i_max integer)
+returns bigint
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not pgque.has_whole_loads(i_batch) then
+    return null;
+  end if;
+  return (
+    select min(n.load_last)
+    from (
+      select l.load_last, sum(l.load_rows) over (order by l.load_last, l.load_id) as events
+      from pgque.load as l
+      where l.load_id = any (i_batch.loads)
+        and l.load_first > coalesce(i_batch.sub_done, 0)
+    ) as n
+    where n.events >= i_max
+  );
+end;
+$$;
+
+-- Whether there are several loads and each of their events is for this subscription.
+create or replace function pgque.has_whole_loads(i_batch pgque.batch)
+returns boolean
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select cardinality(i_batch.loads) > 1 and i_batch.sub_parts = 1 and i_batch.oldest is null
 $$;
 
 create or replace function pgque.last_event(i_batch pgque.batch)
@@ -97,12 +140,24 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
 declare
   v_older xid8[] := pgque.older_transactions(i_batch);
+  v_batch pgque.batch := i_batch;
   v_id bigint;
 begin
-  execute 'select max(b.id) from (' || pgque.batch_sql_by_transaction(i_batch, 'e.ev_id + 0 as id', v_older <> '{}')
+  if pgque.has_whole_loads(i_batch) then
+    -- The last of them all is in this one, or in a table.
+    v_batch.loads := array(
+      select l.load_id
+      from pgque.load as l
+      where l.load_id = any (i_batch.loads)
+      order by l.load_last desc nulls last
+      limit 1
+    );
+  end if;
+  execute 'select max(b.id) from (' || pgque.batch_sql_by_transaction(v_batch, 'e.ev_id + 0 as id', v_older <> '{}')
     || ') as b'
   into v_id
   using i_batch.last_snapshot, i_batch.cur_snapshot, v_older, i_batch.sub_id, i_batch.sub_done, null::bigint,
@@ -132,9 +187,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
 begin
-  return query execute pgque.batch_sql_by_id(i_batch, pgque.event_columns(), '') || ' order by 1'
+  return query execute
+    pgque.batch_sql_by_id(i_batch, pgque.event_columns(), '', i_after, i_through) || ' order by 1'
   using i_batch.last_snapshot, i_batch.cur_snapshot, null::xid8[], i_batch.sub_id, i_after, i_through, i_batch.oldest,
     i_batch.sub_part, i_batch.sub_parts;
 end;

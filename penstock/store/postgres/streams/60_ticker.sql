@@ -103,6 +103,9 @@ declare
   v_table text;
   v_found boolean;
 begin
+  if pgque.batch_loads(i_queue.queue_id, i_snapshot, pg_current_snapshot()) <> '{}' then
+    return true;
+  end if;
   foreach v_table in array pgque.batch_tables(i_queue, i_snapshot, pg_current_snapshot()) loop
     execute 'select true from ' || v_table || ' as e where e.ev_txid >= pg_snapshot_xmax($1) limit 1'
     into v_found

@@ -35,7 +35,7 @@ begin
   if not pgque.truncated(pgque.event_table(v_queue.queue_id, v_next)::regclass) then
     return 0;
   end if;
-  perform pgque.forget_loads(v_queue.queue_id, v_queue.queue_switch_step2);
+  perform pgque.loads_are_over(v_queue.queue_id, v_queue.queue_switch_step2);
   update pgque.queue as q
   set queue_cur_table = v_next,
     queue_switch_time = now(),
@@ -328,7 +328,7 @@ as $$
   select f.name, null
   from unnest(array[
     'pgque.maint_retry_events', 'pgque.maint_deliver_delayed', 'pgque.maint_expire_keys', 'pgque.maint_forget_failures',
-    'pgque.maint_collect_loads', 'pgque.maint_empty_tables', 'pgque.maint_progress'
+    'pgque.maint_drop_loads', 'pgque.maint_empty_tables', 'pgque.maint_progress'
   ]) as f (name)
   union all
   select 'vacuum', v.name from pgque.maint_tables_to_vacuum() as v (name)
@@ -348,7 +348,7 @@ declare
 begin
   perform pgque.maint_rotate_tables_step2();
   v_done := v_done + pgque.maint_retry_events() + pgque.maint_deliver_delayed() + pgque.maint_expire_keys()
-    + pgque.maint_forget_failures() + pgque.maint_collect_loads();
+    + pgque.maint_forget_failures() + pgque.maint_drop_loads();
   for v_name in select q.queue_name from pgque.queue as q order by q.queue_id loop
     perform pgque.maint_rotate_tables_step1(v_name);
   end loop;

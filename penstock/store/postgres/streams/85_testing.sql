@@ -44,6 +44,8 @@ as $$
 declare
   v_queue pgque.queue;
   v_place record;
+  v_source text;
+  v_found bigint;
   v_pending bigint;
 begin
   select q.* into v_queue from pgque.queue as q where q.queue_id = pgque.check_consume(i_queue);
@@ -55,13 +57,24 @@ begin
     where s.sub_queue = v_queue.queue_id
     order by c.co_name
   loop
-    execute format(
-      'select count(*) from %s as e
-       where not pg_visible_in_snapshot(e.ev_txid, $1) and (e.ev_owner is null or e.ev_owner = $2)
-         and e.ev_id > coalesce($3, 0) and ($5 = 1 or pgque.part_of(e.ev_extra4, $5) = $4)',
-      v_queue.queue_data_pfx::regclass
-    ) into v_pending
-      using v_place.tick_snapshot, v_place.sub_id, v_place.sub_done, v_place.sub_part, v_place.sub_parts;
+    v_pending := 0;
+    for v_source in
+      select v_queue.queue_data_pfx::regclass::text
+      union all
+      select pgque.load_source(l)
+      from pgque.load as l
+      where l.load_queue = v_queue.queue_id
+        and not pg_visible_in_snapshot(l.load_txid, v_place.tick_snapshot)
+    loop
+      execute format(
+        'select count(*) from %s as e
+         where not pg_visible_in_snapshot(e.ev_txid, $1) and (e.ev_owner is null or e.ev_owner = $2)
+           and e.ev_id > coalesce($3, 0) and ($5 = 1 or pgque.part_of(e.ev_extra4, $5) = $4)',
+        v_source
+      ) into v_found
+        using v_place.tick_snapshot, v_place.sub_id, v_place.sub_done, v_place.sub_part, v_place.sub_parts;
+      v_pending := v_pending + v_found;
+    end loop;
     v_pending := v_pending + (select count(*) from pgque.retry_queue as r where r.ev_owner = v_place.sub_id);
     if v_pending > 0 then
       raise exception 'queue % is not empty: % events for %', i_queue, v_pending, v_place.co_name
