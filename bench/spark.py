@@ -91,7 +91,7 @@ class Bench:
         print(f"write of {rows:,} rows; JDBC with batches of 10 000, rewritten to inserts of many rows")
         self._show("write", found)
         if self.has_jdbc:
-            self._compare("write, same rows and indexes", found, "JDBC, like events", "ours, direct", 1.8)
+            self._compare("write, JDBC's with both indexes", found, "JDBC, like events", "ours, direct", 1.8)
             self._compare("write, ours once each", found, "JDBC, like events", "ours, exactly once", 1.8)
             self._compare("write, JDBC's without index", found, "JDBC, plain table", "ours, direct", None)
             self._compare("write, JDBC's by a trigger", found, "JDBC, into the stream", "ours, direct", None)

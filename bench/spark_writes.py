@@ -1,8 +1,9 @@
 """Bulk writes into a stream, beside Spark's JDBC sink with its best setting.
 
-JDBC writes into a table like the stream's event table, with the same columns, defaults and indexes: the database has
-the same rows to store and to find again. Both of our writes are judged beside it. JDBC promises what our direct write
-promises, that a task that runs again writes again; exactly once is more.
+JDBC writes into a table like the stream's event table, with the same columns, defaults and indexes: the same rows to
+store, and to be found again by id and by batch. Ours makes loads of them, which need one index and build it at the end.
+Both of our writes are judged beside it. JDBC promises what our direct write promises, that a task that runs again
+writes again; exactly once is more.
 
 Two more are shown. A plain table, with three columns and no index, is less work than a stream. The door is more: a
 table whose trigger passes what each statement inserts on to the stream, through the function that every sender calls,
