@@ -21,7 +21,7 @@ from tests.spark.killing import MortalDriver, MortalPostgres, wait_until
 pytestmark = pytest.mark.timeout(900)
 
 PRODUCERS = 4
-DEATHS = ["driver"] * 3 + ["server"] * 5 + ["backend"] * 3
+DEATHS = ["driver"] * 2 + ["server"] * 4 + ["backend"] * 3
 
 
 @pytest.fixture
