@@ -11,7 +11,6 @@ and then it writes its rows again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 import adbc_driver_postgresql.dbapi as driver
@@ -32,12 +31,6 @@ _CLOSE = "select pgque.close_load($1)"
 _PUBLISH = "select pgque.publish_loads($1, array[$2::bigint])::text"
 
 _COLUMNS = {"type": "ev_type", "value": "ev_data", "headers": "ev_extra1", "key": "ev_extra4"}
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    id: int
-    rows: int
 
 
 def many(batches: Iterator[pa.RecordBatch]) -> tuple[bool, Iterator[pa.RecordBatch]]:
@@ -63,12 +56,9 @@ def append(database: Database, stream: str, names: list[str], batches: Iterator[
     return events.rows
 
 
-def load(
-    database: Database, stream: str, names: list[str], batches: Iterator[pa.RecordBatch], *, publish: bool
-) -> Load:
-    """Into a table of their own."""
-    events = _Events(names)
-    reader = events.reader(batches)
+def load(database: Database, stream: str, names: list[str], batches: Iterator[pa.RecordBatch], *, publish: bool) -> int:
+    """Into a table of their own; the number of the load."""
+    reader = _Events(names).reader(batches)
     with database.transaction() as connection, connection.cursor() as cursor:
         cursor.execute(_OPEN, [stream])
         [[load_id, table]] = cursor.fetchall()
@@ -79,7 +69,7 @@ def load(
         if publish:
             cursor.execute(_PUBLISH, [stream, load_id])
             cursor.fetchall()
-    return Load(load_id, events.rows)
+    return int(load_id)
 
 
 def _copy(cursor: driver.Cursor, table: str, reader: pa.RecordBatchReader) -> None:

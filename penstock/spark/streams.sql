@@ -5,7 +5,7 @@ select
   q.queue_id,
   array_to_string(
     array(
-      select format('pgque.%I', 'event_' || q.queue_id || '_' || n)
+      select pgque.event_table(q.queue_id, n)
       from generate_series(0, q.queue_ntables - 1) as n
     ),
     ' '
@@ -16,10 +16,8 @@ where q.queue_name = $1;
 -- name: loads
 select pgque.load_source(l), l.load_first, l.load_last, l.load_rows
 from pgque.load as l
-where l.load_queue = $1
+where l.load_id = any (pgque.batch_loads($1::integer, $2::pg_snapshot, $3::pg_snapshot))
   and l.load_rows > 0
-  and pg_visible_in_snapshot(l.load_txid, $3::pg_snapshot)
-  and not pg_visible_in_snapshot(l.load_txid, $2::pg_snapshot)
 order by l.load_id;
 
 -- name: streams_like

@@ -78,7 +78,7 @@ class _Staging:
             many, iterator = direct.many(iterator)
             if many:
                 load = direct.load(database, stream, self._names, iterator, publish=at_once)
-                return Staged(load=None if at_once else load.id, query=query)
+                return Staged(load=None if at_once else load, query=query)
             if at_once:
                 direct.append(database, stream, self._names, iterator)
                 return Staged(query=query)

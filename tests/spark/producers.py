@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 import psycopg
@@ -43,7 +44,7 @@ class Book:
             self._changed.wait_for(lambda: len(self.confirmed) >= target, LONGEST_HOLD_S)
 
 
-class Persistent(threading.Thread):
+class Persistent(threading.Thread, ABC):
     """Does one thing over and over on a connection of its own, and comes back when the database was away."""
 
     def __init__(self, dsn: str, name: str, pause_s: float) -> None:
@@ -52,8 +53,9 @@ class Persistent(threading.Thread):
         self._pause_s = pause_s
         self._over = threading.Event()
 
+    @abstractmethod
     def step(self, connection: psycopg.Connection) -> None:
-        raise NotImplementedError
+        """The one thing."""
 
     def run(self) -> None:
         while not self._over.is_set():

@@ -1040,6 +1040,25 @@ CREATE TABLE penstock.job_space (
     CONSTRAINT job_space_salt_check CHECK ((salt ~ '^[0-9a-f]{7}$'::text))
 );
 
+CREATE VIEW penstock.job_totals AS
+ SELECT q.id AS queue_id,
+    q.tenant_id,
+    q.name AS queue,
+    (COALESCE(c.pending, (0)::bigint) + COALESCE(d.pending, (0)::bigint)) AS pending,
+    (COALESCE(c.processing, (0)::bigint) + COALESCE(d.processing, (0)::bigint)) AS processing,
+    (COALESCE(c.completed, (0)::bigint) + COALESCE(d.completed, (0)::bigint)) AS completed,
+    (COALESCE(c.cancelled, (0)::bigint) + COALESCE(d.cancelled, (0)::bigint)) AS cancelled,
+    (COALESCE(c.dead, (0)::bigint) + COALESCE(d.dead, (0)::bigint)) AS dead
+   FROM ((penstock.job_queues q
+     LEFT JOIN penstock.job_counts c ON ((c.queue_id = q.id)))
+     LEFT JOIN LATERAL ( SELECT sum(n.pending) AS pending,
+            sum(n.processing) AS processing,
+            sum(n.completed) AS completed,
+            sum(n.cancelled) AS cancelled,
+            sum(n.dead) AS dead
+           FROM penstock.job_changes n
+          WHERE (n.queue_id = q.id)) d ON (true));
+
 CREATE UNLOGGED TABLE penstock.job_waiting (
     tenant_id bigint NOT NULL,
     queue text NOT NULL,

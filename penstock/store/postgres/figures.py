@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 
 from penstock.model.figures import ConsumerFigures, JobFigures, ScheduleFigures, StreamFigures
 from penstock.model.jobs import JobStatus
-from penstock.model.tenants import DEFAULT_TENANT, TenantId
+from penstock.model.tenants import TenantId
 from penstock.store.figures import PRIORITIES
 from penstock.store.postgres.connections import Connections
+from penstock.store.postgres.stream_store import owner_of
 
 _STATUSES = [status for status in JobStatus if status is not JobStatus.FAILED]
-_OWNED = re.compile(r"t([1-9]\d{0,18}):(.+)", re.DOTALL)
-"""How the streams of tenants are called in the schema pgque. What SQL users call otherwise is the default tenant's."""
 
 
 class PostgresFigures:
@@ -58,9 +56,3 @@ class PostgresFigures:
             tenant, stream = owner_of(row["queue_name"])
             found.append(StreamFigures(tenant=tenant, stream=stream, tick_age_s=max(row["tick_age_s"], 0.0)))
         return found
-
-
-def owner_of(queue: str) -> tuple[TenantId, str]:
-    """Whose stream it is that has this name in the database, and what its tenant calls it."""
-    owned = _OWNED.fullmatch(queue)
-    return (TenantId(int(owned[1])), owned[2]) if owned is not None else (DEFAULT_TENANT, queue)

@@ -3,33 +3,14 @@
 -- name: job_figures
 -- The first job of each priority comes by one step down the index of ready jobs each, $1 steps at most: a place is a
 -- priority and a number, so that the next priority begins behind the last number of this one.
-select
-  q.tenant_id,
-  q.name as queue,
-  coalesce(c.pending, 0) + coalesce(d.pending, 0) as pending,
-  coalesce(c.processing, 0) + coalesce(d.processing, 0) as processing,
-  coalesce(c.completed, 0) + coalesce(d.completed, 0) as completed,
-  coalesce(c.cancelled, 0) + coalesce(d.cancelled, 0) as cancelled,
-  coalesce(c.dead, 0) + coalesce(d.dead, 0) as dead,
-  r.ready_since
-from penstock.job_queues as q
-left join penstock.job_counts as c on c.queue_id = q.id
-left join lateral (
-  select
-    sum(n.pending) as pending,
-    sum(n.processing) as processing,
-    sum(n.completed) as completed,
-    sum(n.cancelled) as cancelled,
-    sum(n.dead) as dead
-  from penstock.job_changes as n
-  where n.queue_id = q.id
-) as d on true
+select t.tenant_id, t.queue, t.pending, t.processing, t.completed, t.cancelled, t.dead, r.ready_since
+from penstock.job_totals as t
 left join lateral (
   with recursive firsts (step, priority, run_at) as (
     (
       select 1, j.priority, j.run_at
       from penstock.jobs as j
-      where j.queue_id = q.id
+      where j.queue_id = t.queue_id
         and j.state = 0
       order by j.place
       limit 1
@@ -40,7 +21,7 @@ left join lateral (
     cross join lateral (
       select j.priority, j.run_at
       from penstock.jobs as j
-      where j.queue_id = q.id
+      where j.queue_id = t.queue_id
         and j.state = 0
         and j.place >= penstock.job_place(f.priority - 1, 0)
       order by j.place

@@ -7,6 +7,7 @@ of tenant 7 are called `t7:…`, and no name that comes through a door has a col
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -35,6 +36,10 @@ DEFAULT_RETRIES = 5
 _SECONDS = {"ticker_max_lag", "ticker_idle_period", "rotation_period", "event_ttl"}
 
 
+_OWNED = re.compile(r"t([1-9]\d{0,18}):(.+)", re.DOTALL)
+"""What SQL users call otherwise is the default tenant's."""
+
+
 def prefix_of(tenant: TenantId) -> str:
     return "" if tenant == DEFAULT_TENANT else f"t{tenant}:"
 
@@ -42,6 +47,12 @@ def prefix_of(tenant: TenantId) -> str:
 def queue_of(tenant: TenantId, name: str) -> str:
     """The name of a tenant's stream in the database."""
     return prefix_of(tenant) + name
+
+
+def owner_of(queue: str) -> tuple[TenantId, str]:
+    """Back from there: whose stream it is, and what its tenant calls it."""
+    owned = _OWNED.fullmatch(queue)
+    return (TenantId(int(owned[1])), owned[2]) if owned is not None else (DEFAULT_TENANT, queue)
 
 
 class PostgresStreams:

@@ -20,6 +20,31 @@ select
   null::timestamptz as lease_expires_at
 from penstock.finished_jobs as f;
 
+-- How many jobs a queue has in each state: as last summed up, and what has changed since.
+drop view if exists penstock.job_totals;
+create view penstock.job_totals as
+select
+  q.id as queue_id,
+  q.tenant_id,
+  q.name as queue,
+  coalesce(c.pending, 0) + coalesce(d.pending, 0) as pending,
+  coalesce(c.processing, 0) + coalesce(d.processing, 0) as processing,
+  coalesce(c.completed, 0) + coalesce(d.completed, 0) as completed,
+  coalesce(c.cancelled, 0) + coalesce(d.cancelled, 0) as cancelled,
+  coalesce(c.dead, 0) + coalesce(d.dead, 0) as dead
+from penstock.job_queues as q
+left join penstock.job_counts as c on c.queue_id = q.id
+left join lateral (
+  select
+    sum(n.pending) as pending,
+    sum(n.processing) as processing,
+    sum(n.completed) as completed,
+    sum(n.cancelled) as cancelled,
+    sum(n.dead) as dead
+  from penstock.job_changes as n
+  where n.queue_id = q.id
+) as d on true;
+
 -- The newest jobs of a tenant with numbers below p_before: each queue's newest, then the newest of those. Every state
 -- is walked by the index that holds nothing else, and only when it is asked for.
 create or replace function penstock.list_jobs(
@@ -119,34 +144,23 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
   select
-    q.tenant_id,
-    q.name,
-    coalesce(c.pending, 0) + coalesce(d.pending, 0),
-    coalesce(c.processing, 0) + coalesce(d.processing, 0),
-    coalesce(c.completed, 0) + coalesce(d.completed, 0),
-    coalesce(c.cancelled, 0) + coalesce(d.cancelled, 0),
-    coalesce(c.dead, 0) + coalesce(d.dead, 0),
+    t.tenant_id,
+    t.queue,
+    t.pending,
+    t.processing,
+    t.completed,
+    t.cancelled,
+    t.dead,
     (
       select j.created_at
       from penstock.jobs as j
-      where j.queue_id = q.id
+      where j.queue_id = t.queue_id
         and j.state in (0, 2)
       order by j.id
       limit 1
     )
-  from penstock.job_queues as q
-  left join penstock.job_counts as c on c.queue_id = q.id
-  left join lateral (
-    select
-      sum(n.pending) as pending,
-      sum(n.processing) as processing,
-      sum(n.completed) as completed,
-      sum(n.cancelled) as cancelled,
-      sum(n.dead) as dead
-    from penstock.job_changes as n
-    where n.queue_id = q.id
-  ) as d on true
-  where (p_tenant is null or q.tenant_id = p_tenant)
-    and (p_queue is null or q.name = p_queue)
-  order by q.name collate "C";
+  from penstock.job_totals as t
+  where (p_tenant is null or t.tenant_id = p_tenant)
+    and (p_queue is null or t.queue = p_queue)
+  order by t.queue collate "C";
 $$;
