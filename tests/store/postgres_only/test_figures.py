@@ -13,9 +13,9 @@ from penstock.model import DEFAULT_TENANT, TenantId
 from penstock.model.figures import ConsumerFigures
 from penstock.model.streams import NewEvent
 from penstock.store.postgres.connections import PLANNING, SQL
-from penstock.store.postgres.figures import owner_of
 from penstock.store.postgres.migrate import migrate
 from penstock.store.postgres.store import PostgresStore
+from penstock.store.postgres.stream_store import owner_of
 
 
 @pytest.fixture
