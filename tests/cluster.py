@@ -1,9 +1,15 @@
-"""A PostgreSQL for the tests: the one named by PENSTOCK_TEST_DSN, or one of our own for each test process."""
+"""A PostgreSQL for the tests: the one named by PENSTOCK_TEST_DSN, or one for each test process.
+
+The latter runs the programs in the directory PENSTOCK_TEST_PROGRAMS, or else the embedded ones. Processes that share a
+server may see each other: a transaction that is open in one holds up the turning of tables in all.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +29,10 @@ def private_server(directory: Path) -> Iterator[str]:
     """The DSN of a database in which tests may do as they like."""
     if given := os.environ.get("PENSTOCK_TEST_DSN"):
         with empty_database(given) as dsn:
+            yield dsn
+        return
+    if programs := os.environ.get("PENSTOCK_TEST_PROGRAMS"):
+        with _running(Path(programs)) as dsn:
             yield dsn
         return
     server = EmbeddedPostgres(directory, settings=FAST)
@@ -59,3 +69,28 @@ def with_database(dsn: str, name: str) -> str:
 def _execute(dsn: str, statement: str, name: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
+
+
+@contextmanager
+def _running(programs: Path) -> Iterator[str]:
+    """The DSN of a fresh server that listens on a socket only and asks for a password."""
+    user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to be root.
+    with tempfile.TemporaryDirectory(prefix="penstock-") as name:
+        folder = Path(name)
+        password = secrets.token_hex(16)
+        (folder / "password").write_text(password)
+        if user is not None:
+            subprocess.run(["chown", "-R", user, folder], check=True)
+
+        def run(program: str, *arguments: str) -> None:
+            command = [str(programs / program), *arguments]
+            subprocess.run(command, user=user, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+
+        options = [f"-k {folder}", "-c listen_addresses=", *(f"-c {key}={value}" for key, value in FAST.items())]
+        data = str(folder / "data")
+        run("initdb", "-D", data, "-U", "penstock", "-A", "scram-sha-256", "--pwfile", str(folder / "password"), "-N")
+        run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", " ".join(options), "start")
+        try:
+            yield f"postgresql://penstock:{password}@/postgres?host={folder}"
+        finally:
+            run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")

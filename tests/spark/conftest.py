@@ -14,8 +14,27 @@ from penstock.store.postgres.migrate import migrate
 from tests import cluster
 
 
+@pytest.fixture(scope="session", autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it.
+
+    They live too short for code to be worth compiling twice: without that they take a third less time.
+    """
+    folder = tmp_path_factory.mktemp("spark")
+    java = f"-Djava.io.tmpdir={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.local.dir": folder,
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+    }
+    (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_CONF_DIR", str(folder))
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(scratch: None) -> Iterator[SparkSession]:
     made = session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
     yield made
     made.stop()

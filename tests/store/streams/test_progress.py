@@ -171,7 +171,7 @@ def test_the_bare_loop_stays_as_fast_while_a_snapshot_is_held(own_queue: Queue, 
 
 
 def test_looking_up_the_newest_row_does_not_depend_on_how_many_there_are(own_queue: Queue, analyst: Connection) -> None:
-    """Counted in pages, as a clock would tell more about the machine."""
+    """Counted in pages, as a clock would tell more about the machine. The least of some: caches fill again at times."""
     own_queue.register("c")
     for _ in range(3):
         cycle(own_queue)
@@ -182,8 +182,7 @@ def test_looking_up_the_newest_row_does_not_depend_on_how_many_there_are(own_que
         plan = own_queue.rows(query, member)[0][0][0]["Plan"]
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
-    pages()
-    few = pages()
+    few = min(pages() for _ in range(3))
     own_queue.connection.execute(
         """
         insert into pgque.progress_0
@@ -196,4 +195,4 @@ def test_looking_up_the_newest_row_does_not_depend_on_how_many_there_are(own_que
         """,
         (own_queue.id,),
     )
-    assert pages() <= few + 3
+    assert min(pages() for _ in range(3)) <= few + 3
