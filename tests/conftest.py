@@ -11,23 +11,29 @@ from xdist.scheduler import LoadScopeScheduling
 from penstock.clock import FakeClock
 from tests import cluster
 
-OWN_PROCESSES = ("test_cluster", "test_connect", "test_crash", "test_declarative", "test_demo")
+OWN_PROCESSES = (
+    "test_cluster", "test_connect", "test_crash", "test_declarative", "test_demo", "test_signals", "test_standalone",
+)  # fmt: skip
 """Tests of Spark that start Sparks of their own, and wait for them most of the time."""
+PIPELINES = ("test_change_data", "test_import", "test_insights")
+"""About half of the others, by the time they take."""
 
 
-class OneSpark(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """All tests that share a Spark in one process, so that it is started once; those with their own in another."""
+class FewSparks(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Tests that share a Spark in two processes, so that it is started twice; those with their own in a third."""
 
     def _split_scope(self, nodeid: str) -> str:
         if not nodeid.startswith("tests/spark/"):
             return nodeid
-        own = nodeid.removeprefix("tests/spark/").startswith(OWN_PROCESSES)
-        return "spark processes" if own else "spark"
+        name = nodeid.removeprefix("tests/spark/")
+        if name.startswith(OWN_PROCESSES):
+            return "spark processes"
+        return "spark pipelines" if name.startswith(PIPELINES) else "spark"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    return OneSpark(config, log)
+    return FewSparks(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,12 +13,17 @@ from penstock.cli.spark import clearly
 from penstock.cli.tokens import parse_duration
 from penstock.errors import Invalid
 
+if TYPE_CHECKING:
+    from penstock.spark.lake.upkeep import TableSummary
+
 app = typer.Typer(help="Look after the tables of a lake.", no_args_is_help=True)
 
 Root = Annotated[str, typer.Argument(metavar="PATH", help="A lake, or one table: a folder or an object store's URI.")]
 Storage = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the object store; repeat for more.")
 ]
+
+NONE = "There are no tables at {}."
 
 
 @app.command("tree")
@@ -39,7 +45,7 @@ def tree(path: Root, storage: Storage = None, as_json: Json = False) -> None:
                     "partitioned by": ", ".join(found.partition_by),
                 }
             )
-    print_rows(rows, as_json, f"There are no tables at {path}.")
+    print_rows(rows, as_json, NONE.format(path))
 
 
 @app.command("compact")
@@ -52,7 +58,7 @@ def compact(
     with clearly(False):
         from penstock.spark import lake
 
-        for found in lake.tables(path, _storage(storage)):
+        for found in _tables(path, storage):
             done = lake.compact(found.path, file_bytes=file_mb * 1_048_576, storage=_storage(storage))
             print(f"{found.path}: {done.removed} files became {done.added}")
 
@@ -69,9 +75,19 @@ def vacuum(
         from penstock.spark import lake
 
         age = parse_duration(retention)
-        for found in lake.tables(path, _storage(storage)):
+        for found in _tables(path, storage):
             gone = lake.vacuum(found.path, retention=age, dry_run=dry_run, storage=_storage(storage))
             print(f"{found.path}: {len(gone)} files {'would be ' if dry_run else ''}removed")
+
+
+def _tables(path: str, storage: list[str] | None) -> Iterator[TableSummary]:
+    from penstock.spark import lake
+
+    found = None
+    for found in lake.tables(path, _storage(storage)):
+        yield found
+    if found is None:
+        print(NONE.format(path))
 
 
 def _storage(given: list[str] | None) -> dict[str, str]:

@@ -15,6 +15,8 @@ app = typer.Typer(help="Run a pipeline.", no_args_is_help=True)
 Streams = Annotated[list[str] | None, typer.Option("--stream", help="A stream; repeat for more.")]
 MaxEvents = Annotated[int | None, typer.Option(min=1, help="Events in a batch, about.")]
 Tenant = Annotated[str, typer.Option(help="Whose.")]
+Consumer = Annotated[str, typer.Option(help="Who it is to the streams; a second lake of the same needs another.")]
+SkipLost = Annotated[bool, typer.Option("--skip-lost", help="Go on when events of a stream are lost.")]
 
 
 class Origin(StrEnum):
@@ -39,6 +41,12 @@ class ReplayTarget(StrEnum):
     queue = "queue"
 
 
+class ReplayOrder(StrEnum):
+    time = "time"
+    key = "key"
+    none = "none"
+
+
 @app.command("archive")
 @on_spark
 def run_archive(
@@ -49,6 +57,8 @@ def run_archive(
     partition_by: Annotated[
         str, typer.Option(metavar="COLUMNS", help="How events are laid down, with commas between.")
     ] = "date,type",
+    consumer: Consumer = "archive",
+    skip_lost: SkipLost = False,
     max_events: MaxEvents = None,
     compact: Annotated[bool, typer.Option("--compact", help="Put small files together at the end.")] = False,
     tenant: Tenant = "default",
@@ -62,6 +72,8 @@ def run_archive(
             messages=messages,
             queues=tuple(queue or ()),
             partition_by=tuple(column.strip() for column in partition_by.split(",") if column.strip()),
+            consumer=consumer,
+            skip_lost=skip_lost,
             max_events=max_events,
             compact=compact,
             tenant=tenant,
@@ -81,6 +93,9 @@ def run_replay(
     until: Annotated[str | None, typer.Option(metavar="MOMENT", help="Before this moment.")] = None,
     where: Annotated[str | None, typer.Option(metavar="SQL", help="A condition on the table's columns.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Rows at most.")] = None,
+    order: Annotated[
+        ReplayOrder, typer.Option(help="What stays in order: all rows, those of each key, or nothing.")
+    ] = ReplayOrder.time,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     tenant: Tenant = "default",
 ) -> None:
@@ -97,6 +112,7 @@ def run_replay(
             until=until,
             where=where,
             limit=limit,
+            order=order.value,
             dry_run=dry_run,
             tenant=tenant,
         )
@@ -119,6 +135,7 @@ def run_cdc(
     consumer: Annotated[
         str, typer.Option(help="How its consumers' names begin; a second lake of the same stream needs another.")
     ] = "cdc",
+    skip_lost: SkipLost = False,
     max_events: MaxEvents = None,
     compact_every: Annotated[
         int | None, typer.Option(min=0, help="Put small files together after so many batches; 0 for never.")
@@ -136,6 +153,7 @@ def run_cdc(
             snapshot=snapshot,
             history=history,
             consumer=consumer,
+            skip_lost=skip_lost,
             max_events=EVENTS_PER_BATCH if max_events is None else max_events,
             compact_every=COMPACT_EVERY if compact_every is None else compact_every,
         )
@@ -148,8 +166,8 @@ def run_insights(
     start: Start,
     stream: Streams = None,
     lateness: Annotated[str, typer.Option(metavar="2h", help="How late something may come to be counted.")] = "2h",
-    every: Annotated[str, typer.Option(metavar="1m", help="How often to count anew when following.")] = "1m",
-    skip_lost: Annotated[bool, typer.Option("--skip-lost", help="Go on when events of a stream are lost.")] = False,
+    consumer: Consumer = "insights",
+    skip_lost: SkipLost = False,
 ) -> None:
     """Throughput, latencies, retries, dead letters and errors, per name and hour."""
     from penstock.spark.pipelines.insights import Insights
@@ -158,7 +176,7 @@ def run_insights(
         Insights(
             streams=tuple(stream or ()),
             lateness_s=int(parse_duration(lateness).total_seconds()),
-            every_s=parse_duration(every).total_seconds(),
+            consumer=consumer,
             skip_lost=skip_lost,
         )
     )
@@ -174,6 +192,9 @@ def run_import(
     into: Annotated[str | None, typer.Option(metavar="NAME", help="One queue or stream for all of it.")] = None,
     rename: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name; repeat for more.")] = None,
     from_url: Annotated[str | None, typer.Option(metavar="URL", help="The database it is in; default: ours.")] = None,
+    source_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What that database is known by; default: what it says itself.")
+    ] = None,
     schema: Annotated[str | None, typer.Option(help="The schema it is in, when it is not the usual one.")] = None,
     queue: Annotated[list[str] | None, typer.Option(help="Only this queue; repeat for more.")] = None,
     consumer: Annotated[str | None, typer.Option(help="PgQ: only what this consumer has yet to read.")] = None,
@@ -195,6 +216,7 @@ def run_import(
             into=into,
             rename=tuple(rename or ()),
             from_url=from_url,
+            source_name=source_name,
             schema=schema,
             queues=tuple(queue or ()),
             consumer=consumer,

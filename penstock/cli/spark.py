@@ -41,7 +41,10 @@ Lake = Annotated[str, typer.Option(metavar="DIRECTORY", help="The lake: a folder
 Master = Annotated[str | None, typer.Option(metavar="URL", help="The master of a cluster; default: this machine.")]
 Remote = Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://…, instead.")]
 Follow = Annotated[bool, typer.Option("--follow/--once", help="Go on until stopped, or end with what is there.")]
-Interval = Annotated[str, typer.Option(metavar="10s", help="How often to look for more when following.")]
+Interval = Annotated[
+    str | None,
+    typer.Option(metavar="10s", help="How often to look for more when following; default: 10s, insights: 1m."),
+]
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeat for more.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's log, and errors in full.")]
 
@@ -56,20 +59,25 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         master: Master = None,
         remote: Remote = None,
         follow: Follow = False,
-        interval: Interval = "10s",
+        interval: Interval = None,
         conf: Conf = None,
         verbose: Verbose = False,
         **others: Any,
     ) -> None:
         if master is not None and remote is not None:
             raise Invalid("give either --master or --remote")
-        interval_s = parse_duration(interval).total_seconds()
+        interval_s = None if interval is None else parse_duration(interval).total_seconds()
         spark_settings = dict(_pair(text) for text in conf or [])
         from penstock.server.stores import postgres
 
         def start(pipeline: Pipeline) -> None:
-            with postgres(settings) as url, started(master, remote, spark_settings, verbose) as spark:
-                run_here(pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s)
+            from penstock.spark.pipelines.run import check, check_database
+
+            check(pipeline, follow)
+            with postgres(settings) as url:
+                check_database(pipeline, url)
+                with started(master, remote, spark_settings, verbose) as spark:
+                    run_here(pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s)
 
         with clearly(verbose):
             command(start, **others)
@@ -126,6 +134,7 @@ def stopped_by_signals(run: Run) -> Iterator[None]:
 @contextmanager
 def started(master: str | None, remote: str | None, settings: dict[str, str], verbose: bool) -> Iterator[SparkSession]:
     """A session, stopped at the end. What its Java says goes into a file, which is kept and named if it fails."""
+    from penstock.spark.pipelines.causes import is_clear
     from penstock.spark.session import session
 
     if verbose:
@@ -138,14 +147,14 @@ def started(master: str | None, remote: str | None, settings: dict[str, str], ve
     worth_keeping = False
     descriptor, log = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
     try:
-        with _errors_into(descriptor):
+        with _errors_into(descriptor), _told_by(log):
             spark = session("penstock", master=master, remote=remote, settings={"spark.log.level": "ERROR", **settings})
         try:
             yield spark
         finally:
             spark.stop()
     except Exception as error:
-        if worth_keeping := not _clear(error):
+        if worth_keeping := not is_clear(error):
             print(f"penstock: the log of Spark is in {log}", file=sys.stderr)
         raise
     finally:
@@ -187,11 +196,20 @@ def _errors_into(descriptor: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _clear(error: Exception) -> bool:
-    """Its own words say all there is to say."""
+@contextmanager
+def _told_by(log: str) -> Iterator[None]:
+    """A Java that does not start says why in its log, and nowhere else."""
+    from pyspark.errors import PySparkRuntimeError
+
+    from penstock.spark.pipelines.causes import why_no_start
     from penstock.spark.pipelines.run import PipelineError
 
-    return isinstance(error, PipelineError | PenstockError)
+    try:
+        yield
+    except PySparkRuntimeError as error:
+        if (told := why_no_start(Path(log).read_text("utf-8", "replace"))) is None:
+            raise
+        raise PipelineError(f"Spark did not start: {told}") from error
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from penstock.clock import Clock
 from penstock.engine.checks import check_range, check_text
 from penstock.errors import Invalid
 from penstock.limits import INSIGHT_ERRORS, INSIGHT_ROWS
-from penstock.model.rollups import Rollup, RollupError, RollupKind, Step
+from penstock.model.rollups import Place, Rollup, RollupError, RollupKind, Step
 from penstock.model.tenants import TenantId
 from penstock.store import Store
 
 USUAL = {Step.HOUR: timedelta(days=1), Step.DAY: timedelta(days=30)}
 """How far back to look when nobody says."""
+
+Reaches = Callable[[str], bool]
+"""Whether someone may see what has this name; None where he may see everything."""
 
 
 class Rollups:
@@ -31,11 +34,16 @@ class Rollups:
         name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        after: Place | None = None,
         limit: int = INSIGHT_ROWS[1],
+        reaches: Reaches | None = None,
     ) -> Sequence[Rollup]:
         check_range("limit", limit, INSIGHT_ROWS)
         since, until = self._bounds(name, since, until, USUAL[step])
-        return await self._store.list_rollups(tenant, step, kind=kind, name=name, since=since, until=until, limit=limit)
+        return await self._store.list_rollups(
+            tenant, step, kind=kind, names=await self._names(tenant, name, reaches, since, until), since=since,
+            until=until, after=after, limit=limit,
+        )  # fmt: skip
 
     async def errors(
         self,
@@ -46,10 +54,21 @@ class Rollups:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 20,
+        reaches: Reaches | None = None,
     ) -> Sequence[RollupError]:
         check_range("limit", limit, INSIGHT_ERRORS)
         since, until = self._bounds(name, since, until, USUAL[Step.HOUR])
-        return await self._store.top_errors(tenant, kind=kind, name=name, since=since, until=until, limit=limit)
+        names = await self._names(tenant, name, reaches, since, until)
+        return await self._store.top_errors(tenant, kind=kind, names=names, since=since, until=until, limit=limit)
+
+    async def _names(
+        self, tenant: TenantId, name: str | None, reaches: Reaches | None, since: datetime, until: datetime
+    ) -> Sequence[str] | None:
+        """Which to ask for, so that a limit counts only what may be seen; None for all."""
+        if reaches is None:
+            return None if name is None else [name]
+        among = await self._store.rollup_names(tenant, since, until) if name is None else [name]
+        return [each for each in among if reaches(each)]
 
     def _bounds(
         self, name: str | None, since: datetime | None, until: datetime | None, usual: timedelta

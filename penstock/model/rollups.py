@@ -19,6 +19,10 @@ class RollupKind(StrEnum):
     DELIVERY = "delivery"
 
 
+Place = tuple[datetime, RollupKind, str]
+"""When it began, its kind and its name: by these a rollup is found, and by these they are in order."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollup:
     kind: RollupKind

@@ -152,6 +152,17 @@ async def migrate(settings: Settings, *, dry_run: bool = False) -> list[str]:
             return await migrations.migrate(found.dsn, dry_run=dry_run)
 
 
+def url(settings: Settings) -> str:
+    """The address of PostgreSQL, password and all, for other programs. Starts nothing."""
+    if settings.store in ("sqlite", "memory"):
+        raise Unsupported("this store is no PostgreSQL: it has no URL")
+    if settings.database_url is not None:
+        return settings.database_url
+    from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
+
+    return EmbeddedPostgres(settings.data or default_directory()).dsn
+
+
 @contextmanager
 def postgres(settings: Settings) -> Iterator[str]:
     """The address of PostgreSQL, schema up to date, for what talks to it by itself."""

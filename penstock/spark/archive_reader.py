@@ -17,10 +17,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.spark.columns import Column, arrow_schema, fitted, select_list
-from penstock.spark.database import Database, literal, literals
+from penstock.spark.database import Database, literal
 from penstock.spark.events import snapshot_parts
 from penstock.spark.options import OptionError, ReadOptions
 from penstock.spark.tables import TABLES
+from penstock.spark.tenants import tenant_id
 
 BEGINNING = "1:1:"
 """A snapshot that sees nothing."""
@@ -30,7 +31,6 @@ SLICES = 10
 """In how many questions a task reads its rows: one that the database dies in is asked again."""
 
 _NOW = "select pg_current_snapshot()::text"
-_TENANT = "select t.id from penstock.tenants as t where t.name = $1"
 
 
 @dataclass
@@ -88,8 +88,10 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ArchivePartition)
-        for batch in Database(self._options.url).slices(partition.queries):
-            yield fitted(batch, self._columns, self._schema)
+        with Database(self._options.url).reading() as reading:
+            for query in partition.queries:
+                for batch in reading.rows(query):
+                    yield fitted(batch, self._columns, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing waits for us: the archive is not rotated."""
@@ -110,16 +112,12 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             f"not pg_visible_in_snapshot(t.txid::text::xid8, {literal(after)}::pg_snapshot)",
             f"pg_visible_in_snapshot(t.txid::text::xid8, {literal(until)}::pg_snapshot)",
         ]
-        if self._options.streams:
-            conditions.append(f"{table.name} = any ({literals(list(self._options.streams), 'text')})")
+        conditions += table.named(self._options.streams, self._options.pattern)
         return " and ".join(conditions)
 
     def _tenant(self) -> int:
         if self._tenant_id is None:
-            found = self._database.value(_TENANT, self._options.tenant)
-            if found is None:
-                raise OptionError("tenant", f"there is no tenant {self._options.tenant!r}")
-            self._tenant_id = int(found)
+            self._tenant_id = tenant_id(self._database, self._options.tenant)
         return self._tenant_id
 
 

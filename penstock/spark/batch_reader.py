@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Set
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from penstock.spark import snapshot
 from penstock.spark.columns import Column, arrow_schema, fitted, select_list
-from penstock.spark.database import Database, literal, literals
+from penstock.spark.database import Database, literal
 from penstock.spark.events import Tick, dealt
 from penstock.spark.filters import condition
-from penstock.spark.options import OptionError, ReadOptions
+from penstock.spark.options import Offsets, OptionError, ReadOptions
 from penstock.spark.ranges import RangePartition
 from penstock.spark.streams import Stream, StreamError, find_streams
 from penstock.spark.tables import TABLES
+from penstock.spark.tenants import tenant_id
 from penstock.spark.worker import spare_imports
 
 PIECES = 4
 """Into how many a table is split unless `minPartitions` says otherwise: its size is not known without reading it."""
 
-_TENANT = "select t.id from penstock.tenants as t where t.name = $1"
+TICKING = timedelta(minutes=1)
+"""A tick may take so long: it is called by the time it began, and holds what was committed meanwhile."""
 
 
 @dataclass
 class Piece(InputPartition):
     query: str
-    number: int = 0
-    snapshot: str | None = None
-    read_id: str | None = None
+    number: int
+    kept: snapshot.Kept
 
 
 class _Reader(DataSourceReader):
@@ -45,15 +47,19 @@ class EventsReader(_Reader):
     """A range of ticks is the same for every task and at any time, so it needs no snapshot."""
 
     def partitions(self) -> list[InputPartition]:
+        options, conditions = self._options, tuple(self._conditions)
         found: list[InputPartition] = []
-        options = self._options
-        database = Database(options.url)
-        for stream in find_streams(database, options.streams, options.pattern, options.retries):
-            events = stream.between(*self._bounds(stream))
-            conditions = (*self._moments(), *self._conditions)
-            for pieces in dealt(stream.pieces(events, options.min_partitions)):
-                found.append(RangePartition(events, pieces, options.event_types, conditions))
-        database.close()
+        with closing(Database(options.url)) as database:
+            streams = find_streams(database, options)
+            for name, offsets in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
+                _refuse_others(name, offsets, {stream.name for stream in streams})
+            for stream in streams:
+                between = stream.between(*self._bounds(stream))
+                events = replace(between, sent_since=options.starting_at, sent_before=options.ending_at)
+                for pieces in dealt(stream.pieces(events, options.min_partitions)):
+                    found.append(
+                        RangePartition(events, pieces, options.event_types, conditions, options.fail_on_data_loss)
+                    )
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -61,32 +67,29 @@ class EventsReader(_Reader):
         return partition.read(Database(self._options.url), self._columns)
 
     def _bounds(self, stream: Stream) -> tuple[Tick, Tick]:
+        """Moments do not say which tick to end with: what was sent before one may be committed long after it."""
         options = self._options
         if options.starting in ("latest", "committed"):
             raise OptionError("startingOffsets", f"{options.starting!r} is for streaming reads")
-        if options.ending == "latest" and options.ending_at is None:
+        if options.ending == "latest":
             stream.tick_now()
-        after = stream.before(options.starting_at) if options.starting_at else self._named(stream, options.starting)
-        until = stream.after(options.ending_at) if options.ending_at else self._named(stream, options.ending)
-        return after or stream.oldest(), until or stream.newest()
+        if options.starting_at is not None:
+            after = stream.before(options.starting_at - TICKING)
+        else:
+            after = self._named(stream, options.starting) or stream.oldest()
+        return after, self._named(stream, options.ending) or stream.newest()
 
-    def _named(self, stream: Stream, offsets: object) -> Tick | None:
-        if not isinstance(offsets, dict) or stream.name not in offsets:
+    def _named(self, stream: Stream, offsets: Offsets | None) -> Tick | None:
+        if not isinstance(offsets, dict):
             return None
-        found = stream.tick(offsets[stream.name])
-        if found is None:
-            wanted, oldest = offsets[stream.name], stream.oldest().id
-            raise StreamError(f"stream {stream.name!r}: there is no tick {wanted}; the oldest is {oldest}")
-        return found
-
-    def _moments(self) -> list[str]:
-        """Ticks come now and then; what lies between a moment and its tick is filtered."""
-        found = []
-        if self._options.starting_at is not None and "timestamp" in {column.name for column in self._columns}:
-            found.append(f'"timestamp" >= {literal(self._options.starting_at.isoformat())}')
-        if self._options.ending_at is not None and "timestamp" in {column.name for column in self._columns}:
-            found.append(f'"timestamp" < {literal(self._options.ending_at.isoformat())}')
-        return found
+        wanted, oldest = offsets[stream.name], stream.oldest()
+        found = stream.tick(wanted)
+        if found is None and self._options.fail_on_data_loss:
+            raise StreamError(
+                f"stream {stream.name!r}: there is no tick {wanted}; the oldest is {oldest.id}. Set failOnDataLoss to"
+                " false to read what there is."
+            )
+        return found or (oldest if wanted < oldest.id else stream.newest())
 
 
 class TableReader(_Reader):
@@ -95,40 +98,47 @@ class TableReader(_Reader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
         spare_imports()
-        database = Database(self._options.url)
         schema = arrow_schema(self._columns)
-        for batch in database.batches(partition.query, partition.snapshot):
+        for batch in snapshot.batches(Database(self._options.url), partition.query, partition.kept, partition.number):
             yield fitted(batch, self._columns, schema)
-        if partition.read_id is not None:
-            snapshot.done(database, partition.read_id, partition.number)
 
     def partitions(self) -> list[InputPartition]:
         pieces = self._options.min_partitions or PIECES
-        name, read_id = snapshot.keep(self._options.url, pieces)
-        return [Piece(self._query(number, pieces), number, name, read_id) for number in range(pieces)]
+        table, conditions = TABLES[self._options.table], self._where()
+        kept = snapshot.keep(self._options.url)
+        return [
+            Piece(self._query([f"{table.split} % {pieces} = {number}", *conditions]), number, kept)
+            for number in range(pieces)
+        ]
 
-    def _query(self, number: int, pieces: int) -> str:
-        table = TABLES[self._options.table]
-        conditions = [f"{table.split} % {pieces} = {number}"]
+    def _where(self) -> list[str]:
+        options, table = self._options, TABLES[self._options.table]
+        found = []
         if table.tenant:
-            conditions.append(f"{table.tenant} = {self._tenant()}")
-        if self._options.streams:
-            conditions.append(f"{table.name} = any ({literals(list(self._options.streams), 'text')})")
-        since, until = _bound(self._options.starting_at, "-infinity"), _bound(self._options.ending_at, "infinity")
-        if self._options.starting_at is not None:
-            conditions.append(f"{table.time} >= {since}")
-        if self._options.ending_at is not None:
-            conditions.append(f"{table.time} < {until}")
-        where = " and ".join(conditions)
-        source = table.source.replace("{since}", since).replace("{until}", until)
-        query = f"select {select_list(self._columns)} from {source} where {where}"  # noqa: S608
+            found.append(f"{table.tenant} = {self._tenant()}")
+        elif options.owner is not None:
+            if not table.tenant_name:
+                raise OptionError(
+                    "tenant", f"{options.table} are of all tenants, by the names the database has for them"
+                )
+            found.append(f"{table.tenant_name} = {literal(options.owner)}")
+        found += table.named(options.streams, options.pattern)
+        if options.starting_at is not None:
+            found.append(f"{table.time} >= {_bound(options.starting_at)}")
+        if options.ending_at is not None:
+            found.append(f"{table.time} < {_bound(options.ending_at)}")
+        return found
+
+    def _query(self, conditions: list[str]) -> str:
+        options, source = self._options, TABLES[self._options.table].source
+        source = source.replace("{since}", _bound(options.starting_at, "-infinity"))
+        source = source.replace("{until}", _bound(options.ending_at, "infinity"))
+        query = f"select {select_list(self._columns)} from {source} where {' and '.join(conditions)}"  # noqa: S608
         return _narrowed(query, self._conditions)
 
     def _tenant(self) -> int:
-        found = Database(self._options.url).value(_TENANT, self._options.tenant)
-        if found is None:
-            raise OptionError("tenant", f"there is no tenant {self._options.tenant!r}")
-        return int(found)
+        with closing(Database(self._options.url)) as database:
+            return tenant_id(database, self._options.tenant)
 
 
 class _Filtering(_Reader):
@@ -152,7 +162,17 @@ class FilteringTableReader(_Filtering, TableReader):
     pass
 
 
-def _bound(moment: datetime | None, otherwise: str) -> str:
+def _refuse_others(name: str, offsets: Offsets | None, streams: Set[str]) -> None:
+    """A misspelled stream would be read from end to end."""
+    if isinstance(offsets, dict) and offsets.keys() != streams:
+        raise OptionError(name, f"names {_listed(offsets)}, but {_listed(streams)} are read: name a tick for each")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
+
+
+def _bound(moment: datetime | None, otherwise: str = "") -> str:
     return f"timestamptz {literal(otherwise if moment is None else moment.isoformat())}"
 
 

@@ -43,8 +43,12 @@ _SETTLE = """
     from set_config('synchronous_commit', 'on', true)
 """
 
-_AWAY = ("08", "57P", "53300")
-"""SQLSTATEs by their beginnings: connection failures, shutdowns, too many connections."""
+_AWAY = ("08", "57P", "53300", "55P03")
+"""SQLSTATEs by their beginnings: connection failures, shutdowns, too many connections, a lock that did not come."""
+
+_UNREACHED = ("connection to server", "translate host name")
+_REFUSED = ("does not exist", "authentication failed", "no pg_hba.conf entry", "no password supplied")
+"""What is said of a connection that was not made has no SQLSTATE. Asked again, these say the same again."""
 
 
 class SnapshotLost(RuntimeError):
@@ -109,7 +113,7 @@ class Database:
         Nothing is tried twice once it has begun: rows that were passed on cannot be taken back, and a snapshot is lost
         with the database that exported it.
         """
-        connection = self._patiently(self.connect)
+        connection = self.patiently(self.connect)
         try:
             with _bulk_cursor(connection) as cursor:
                 if snapshot is not None:
@@ -124,12 +128,12 @@ class Database:
         finally:
             _close(connection)
 
-    def slices(self, queries: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of several queries whose answers never change. One that the database dies in is asked again."""
-        reading = _Reading(self)
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """A connection for queries whose answers never change. One that the database dies in is asked again."""
+        reading = Reading(self)
         try:
-            for query in queries:
-                yield from self._patiently(partial(reading.whole, query))
+            yield reading
         finally:
             reading.close()
 
@@ -153,9 +157,9 @@ class Database:
                 self._kept = self.connect()
             return work(self._kept)
 
-        return self._patiently(attempt)
+        return self.patiently(attempt)
 
-    def _patiently(self, attempt: Callable[[], T]) -> T:
+    def patiently(self, attempt: Callable[[], T]) -> T:
         until = time.monotonic() + self._patience_s
         pause = 0.1
         while True:
@@ -169,7 +173,7 @@ class Database:
             pause = min(pause * 2, 2.0)
 
 
-class _Reading:
+class Reading:
     """A connection for one query after the other."""
 
     def __init__(self, database: Database) -> None:
@@ -177,7 +181,10 @@ class _Reading:
         self._connection: driver.Connection | None = None
         self._cursor: driver.Cursor | None = None
 
-    def whole(self, query: str) -> Iterable[pa.RecordBatch]:
+    def rows(self, query: str) -> Iterable[pa.RecordBatch]:
+        return self._database.patiently(partial(self._whole, query))
+
+    def _whole(self, query: str) -> Iterable[pa.RecordBatch]:
         """All the rows, or none and an error; unless they are too many to keep."""
         try:
             reader = self._begun(query)
@@ -213,7 +220,13 @@ def _shared(url: str) -> Any:
 
 def _connected(url: str, *, autocommit: bool = False) -> driver.Connection:
     """To ask for the types of a database takes longer than to connect, so a process asks once."""
-    shared = _shared(url)
+    try:
+        shared = _shared(url)
+    except adbc.OperationalError as error:
+        if "Failed to connect" not in str(error) or any(sign in str(error) for sign in _UNREACHED):
+            raise
+        # The address could not be read. What is said of it quotes it, and there may be a password in it.
+        raise ValueError("option url: not an address like postgresql://user:password@host:5432/database") from None
     return dbapi.Connection(shared, adbc.AdbcConnection(shared._db), autocommit=autocommit)
 
 
@@ -233,6 +246,8 @@ def _away(error: adbc.Error | OSError) -> bool:
     if isinstance(error, OSError):
         return _broken(error)
     state = error.sqlstate or ""
+    if not state and any(sign in str(error) for sign in _REFUSED):
+        return False
     return state.startswith(_AWAY) or (not state and isinstance(error, adbc.OperationalError)) or _broken(error)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, StringType, TimestampType
@@ -26,6 +27,8 @@ EVENTS_PER_SLICE = 32_768
 WORTH_TWO = 100_000
 """So many events are split in two though one task could read them: there is hardly a machine with one core."""
 MOST_PARTITIONS = 256
+LEAST_BYTES = 60
+"""What an event takes in its table at least."""
 
 _VALUE = Column("value", StringType(), "e.ev_data")
 _BINARY_VALUE = Column("value", BinaryType(), "convert_to(e.ev_data, 'UTF8')")
@@ -62,6 +65,8 @@ class Tick:
     id: int
     snapshot: str
     event_seq: int
+    time: float = 0.0
+    """In seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,16 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """What is known of the event tables without reading them."""
+
+    first: int
+    last: int
+    rows: int
+    """At most."""
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Part of a range. With bounds, the events whose ids lie between them; without, all by their transactions."""
 
@@ -90,6 +105,8 @@ class Piece:
     """Besides, those whose ids lie outside of all pieces."""
     load: Load | None = None
     """The load whose events these are; None for those of the event tables."""
+    spread: int = 1
+    """About how many ids there are to an event: numbers that were drawn and not used leave gaps."""
 
     def slices(self) -> Iterator[Piece]:
         if self.outside is not None:
@@ -98,7 +115,7 @@ class Piece:
             if self.outside is None:
                 yield self
             return
-        step = EVENTS_PER_SLICE if self.load is None else self.load.ids_per_slice
+        step = EVENTS_PER_SLICE * self.spread if self.load is None else self.load.ids_per_slice
         for first in range(self.first, self.below, step):
             yield Piece(first, min(first + step, self.below), load=self.load)
 
@@ -108,6 +125,7 @@ class Range:
     """The events of one stream after one tick, up to another."""
 
     stream: str
+    queue_id: int
     tables: tuple[str, ...]
     """Quoted names of the event tables that may hold them."""
     loads: tuple[Load, ...] = ()
@@ -116,6 +134,9 @@ class Range:
     until: Tick
     retries: bool = False
     """Whether events that consumers asked to see again are read too."""
+    sent_since: datetime | None = None
+    sent_before: datetime | None = None
+    """Ticks come now and then, and late commits after theirs: what was sent at other times is left out."""
 
     @property
     def expected(self) -> int:
@@ -129,30 +150,41 @@ class Range:
         return max(self.until.event_seq - self.after.event_seq - loaded, 0)
 
     @property
+    def oldest_tick(self) -> str:
+        """Asks which tick of the stream is the oldest now."""
+        return f"select t.tick_id from pgque.tick as t where t.tick_queue = {self.queue_id} order by t.tick_id limit 1"  # noqa: S608
+
+    @property
     def constants(self) -> dict[str, str | int]:
         """Columns that are the same for every event: they need not come from the database a million times."""
         return {"stream": self.stream, "tick": self.until.id}
 
-    def pieces(self, at_least: int | None, *, strays: bool = True) -> list[Piece]:
+    def pieces(self, at_least: int | None, extent: Extent | None = None) -> list[Piece]:
         """Slices of about the same number of ids. The first also reads the strays, unless there are known to be none:
         events with an id from before the first tick that were committed late, or with an id of the sender's choice."""
-        expected = self.expected
+        single = self._single if extent is None else min(self._single, extent.rows)
+        expected = single + sum(load.rows for load in self.loads)
         count = max(-(-expected // EVENTS_PER_PARTITION), at_least or 1, 2 if expected >= WORTH_TWO else 1)
         count = min(count, MOST_PARTITIONS, expected)
-        found = [*self._table_pieces(_share(count, self._single, expected), strays)]
+        found = [*self._table_pieces(_share(count, single, expected), single, extent)]
         for load in self.loads:
             borders = _borders(load.first, load.last + 1, _share(count, load.rows, expected))
             found += [Piece(first, below, load=load) for first, below in pairwise(borders)]
         return found
 
-    def _table_pieces(self, count: int, strays: bool) -> Iterator[Piece]:
-        if count <= 1 and self._single <= EVENTS_PER_SLICE:
+    def _table_pieces(self, count: int, single: int, extent: Extent | None) -> Iterator[Piece]:
+        start, end = self.after.event_seq + 1, self.until.event_seq + 1
+        outside: tuple[int, int] | None = (start, end)
+        if extent is not None:
+            if start <= extent.first and extent.last < end:
+                outside = None
+            start, end = max(start, extent.first), min(end, extent.last + 1)
+        if (count <= 1 and single <= EVENTS_PER_SLICE) or start >= end:
             yield Piece()
             return
-        start, end = self.after.event_seq + 1, self.until.event_seq + 1
-        outside = (start, end) if strays else None
+        spread = max((end - start) // single, 1)
         for first, below in pairwise(_borders(start, end, count)):
-            yield Piece(first, below, outside)
+            yield Piece(first, below, outside, spread=spread)
             outside = None
 
     def query(
@@ -172,6 +204,10 @@ class Range:
         common = ["(e.ev_owner is null or e.ev_retry > 0)" if self.retries else "e.ev_owner is null"]
         if types:
             common.append(f"e.ev_type = any ({literals(list(types), 'text')})")
+        if self.sent_since is not None:
+            common.append(f"e.ev_time >= timestamptz {literal(self.sent_since.isoformat())}")
+        if self.sent_before is not None:
+            common.append(f"e.ev_time < timestamptz {literal(self.sent_before.isoformat())}")
         ways = self._by_transaction(piece) if piece.first is None else [self._by_id(piece)]
         sources = self.tables if piece.load is None else (piece.load.source,)
         parts = [

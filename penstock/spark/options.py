@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 TABLES = (
@@ -22,13 +23,60 @@ ALIASES = {
 }
 """Names by which users of other sources know the same thing."""
 
-KNOWN = (
-    "url", "table", "subscribe", "subscribePattern", "tenant", "consumer", "consumerPrefix", "startingOffsets",
-    "endingOffsets", "startingTimestamp", "endingTimestamp", "maxEventsPerTrigger",
-    "minEventsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss", "includeHeaders",
-    "includeRetries", "eventTypes", "columns", "valueFormat", "ackMode", "tickOnAvailableNow", "pushDownFilters",
-    "exactlyOnce", "txnAppId", "txnVersion", "target", "name", "checkpointLocation", "path", "queryName",
-)  # fmt: skip
+
+class Use(StrEnum):
+    """What options are given for."""
+
+    READ = "a read of events"
+    STREAM = "a stream of events"
+    TABLE = "a read of a table"
+    ARCHIVE = "a stream of the archive"
+    WRITE = "a write"
+
+
+_READS = frozenset({Use.READ, Use.STREAM, Use.TABLE, Use.ARCHIVE})
+_EVENTS = frozenset({Use.READ, Use.STREAM})
+_STREAM = frozenset({Use.STREAM})
+_ONCE = frozenset({Use.READ, Use.TABLE})
+_WRITE = frozenset({Use.WRITE})
+_ALL = frozenset(Use)
+
+SERVES: dict[str, frozenset[Use]] = {
+    "url": _ALL,
+    "table": _READS,
+    "subscribe": _ALL,
+    "subscribePattern": _READS,
+    "tenant": _ALL,
+    "consumer": _STREAM,
+    "consumerPrefix": _STREAM,
+    "startingOffsets": _EVENTS | {Use.ARCHIVE},
+    "endingOffsets": frozenset({Use.READ}),
+    "startingTimestamp": _EVENTS | {Use.TABLE},
+    "endingTimestamp": _ONCE,
+    "maxEventsPerTrigger": _STREAM,
+    "minEventsPerTrigger": _STREAM,
+    "maxTriggerDelay": _STREAM,
+    "minPartitions": _READS,
+    "failOnDataLoss": _EVENTS,
+    "includeHeaders": _EVENTS,
+    "includeRetries": _EVENTS,
+    "eventTypes": _EVENTS,
+    "columns": _READS,
+    "valueFormat": _EVENTS,
+    "ackMode": _STREAM,
+    "tickOnAvailableNow": _STREAM,
+    "pushDownFilters": _ONCE,
+    "exactlyOnce": _WRITE,
+    "txnAppId": _WRITE,
+    "txnVersion": _WRITE,
+    "target": _WRITE,
+    "name": _WRITE,
+    "checkpointLocation": _ALL,
+    "path": _ALL,
+    "queryName": _ALL,
+}
+"""Which option is for what. One that would do nothing is refused: whoever gives it expects something of it."""
+KNOWN = tuple(SERVES)
 
 Offsets = str | dict[str, int]
 """`earliest`, `latest`, `committed`, or a tick for each stream."""
@@ -48,6 +96,8 @@ class ReadOptions:
     streams: tuple[str, ...]
     pattern: str | None
     tenant: str
+    owner: str | None
+    """The tenant whose streams are named; None when they are named as the database does."""
     consumer: str | None
     consumer_prefix: str
     starting: Offsets | None
@@ -69,9 +119,12 @@ class ReadOptions:
     push_down: bool
 
 
-def read_options(options: Mapping[str, str]) -> ReadOptions:
+def read_options(options: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
+    """`streaming` may be None: Spark asks for the schema before it says how it will read."""
     given = _normal(options)
     table = _one_of(given, "table", TABLES, "events")
+    if streaming is not None:
+        _refuse_useless(given, _use(table, streaming))
     streams = _names(given.get("subscribe"))
     pattern = given.get("subscribepattern")
     if table == "events" and not streams and pattern is None:
@@ -84,6 +137,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         streams=streams,
         pattern=pattern,
         tenant=given.get("tenant", "default"),
+        owner=given.get("tenant"),
         consumer=given.get("consumer"),
         consumer_prefix=given.get("consumerprefix", "spark"),
         starting=_offsets(given, "startingOffsets", ("earliest", "latest", "committed")),
@@ -131,6 +185,7 @@ class WriteOptions:
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = _normal(options)
+    _refuse_useless(given, Use.WRITE)
     target = _one_of(given, "target", ("stream", "queue", "jobs"), "stream")
     app_id, version = given.get("txnappid"), given.get("txnversion")
     if (app_id is None) != (version is None):
@@ -155,6 +210,20 @@ def _normal(options: Mapping[str, str]) -> dict[str, str]:
             raise OptionError(name, f"unknown; the options are {', '.join(KNOWN)}")
         given[ALIASES.get(lower, lower)] = value
     return given
+
+
+def _use(table: str, streaming: bool) -> Use:
+    if table == "events":
+        return Use.STREAM if streaming else Use.READ
+    if streaming and table != "archive":
+        raise OptionError("table", "only events and the archive can be read as a stream")
+    return Use.ARCHIVE if streaming else Use.TABLE
+
+
+def _refuse_useless(given: Mapping[str, str], use: Use) -> None:
+    for name, uses in SERVES.items():
+        if name.lower() in given and use not in uses:
+            raise OptionError(name, f"does nothing for {use}; it is for {' and '.join(sorted(uses))}")
 
 
 def _required(given: Mapping[str, str], name: str) -> str:

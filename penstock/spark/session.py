@@ -6,7 +6,10 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from penstock.spark.java import java_home
 
@@ -20,6 +23,8 @@ DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Filters that Spark offers are taken by the reader; without this Spark refuses to ask it.
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Spark's own, and the variable that holds the address of the database with its password.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|database_url",
 }
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """For a master on this machine. A driver that serves executors on other machines must be reachable from them."""
@@ -48,8 +53,11 @@ def session(
         _prepare(master)
         if master.startswith("local"):
             chosen |= LOOPBACK
-    for key, value in {**chosen, **(settings or {})}.items():
+    chosen |= settings or {}
+    for key, value in chosen.items():
         builder = builder.config(key, value)
+    if master is not None:
+        _start_java({"spark.app.name": name, "spark.master": master, **chosen})
     return builder.getOrCreate()
 
 
@@ -60,8 +68,19 @@ def _submitted() -> bool:
 
 def _prepare(master: str) -> None:
     """What Spark's launcher, and the executors it starts here, take from the environment."""
+    # Spark runs the tasks of a format that it found by itself with PYSPARK_DRIVER_PYTHON, if that is set: so it is not.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(java_home())
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Apart from our process group: a signal to the group is ours to obey, and to end in good order needs Java.
+
+    It does not outlive us: it ends when the pipe to its standard input does.
+    """
+    if SparkContext._gateway is None and not _submitted() and not is_remote():
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)

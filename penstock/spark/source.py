@@ -33,19 +33,16 @@ class PenstockSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         spare_imports()
-        options = read_options(self.options)
+        options = read_options(self.options, streaming=False)
         columns = chosen(_all_columns(options), schema.names)
         if options.table == "events":
             return (FilteringEventsReader if options.push_down else EventsReader)(options, columns)
         return (FilteringTableReader if options.push_down else TableReader)(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = read_options(self.options)
-        if options.table == "archive":
-            return ArchiveStreamReader(options, chosen(_all_columns(options), schema.names))
-        if options.table != "events":
-            raise OptionError("table", "only events and the archive can be read as a stream")
-        return EventsStreamReader(options, chosen(_all_columns(options), schema.names))
+        options = read_options(self.options, streaming=True)
+        columns = chosen(_all_columns(options), schema.names)
+        return (ArchiveStreamReader if options.table == "archive" else EventsStreamReader)(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:

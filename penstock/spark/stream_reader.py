@@ -8,50 +8,58 @@ on. Waiting for Spark's own `commit` would leave it one batch behind, for ever w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.spark.columns import Column
+from penstock.spark.consumers import Consumers
 from penstock.spark.database import Database
 from penstock.spark.events import Range, Tick, dealt
 from penstock.spark.options import OptionError, ReadOptions
 from penstock.spark.ranges import RangePartition
-from penstock.spark.streams import Stream, StreamError, find_streams
+from penstock.spark.streams import Stream, StreamError, find_streams, lost
 
-Offset = dict[str, dict[str, int]]
-"""`{"orders": {"tick": 5}}`, by name: Spark compares offsets as text."""
+Place = Mapping[str, int]
+"""A tick, and the queue that has it: a stream that is made again counts from one again. Old offsets have no queue."""
+Offset = Mapping[str, Place]
+"""`{"orders": {"tick": 5, "queue": 1}}`, by name: Spark compares offsets as text."""
 
 ROWS_PER_TRIGGER = 500_000
 """A micro-batch costs about half a second however small it is; this many events take a second or two."""
+IDLE_S = 600.0
+"""A batch of nothing is not worth that, but now and then: a consumer that never moves looks stuck."""
 
 
 class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, columns: list[Column]) -> None:
         self._options = options
+        self._most = options.max_events or ROWS_PER_TRIGGER
+        if options.min_events is not None and options.min_events > self._most:
+            raise OptionError("minEventsPerTrigger", f"is above maxEventsPerTrigger, which is {self._most}")
         self._columns = columns
         self._database = Database(options.url)
-        self._target: Offset | None = None
-        self._acknowledged: dict[str, int] = {}
+        self._consumers = Consumers(options)
+        self._initial: Offset = {}
+        self._target: dict[str, int] | None = None
         self._waiting_since: float | None = None
         self._known: dict[str, Stream] = {}
+        self._replaying = True
 
     # Offsets
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Asked for only without a checkpoint."""
-        offset = {stream.name: {"tick": self._first(stream).id} for stream in self._streams()}
+        """Asked for without a checkpoint, and again to repeat the first batch, which knows only where it ended."""
+        first = [(stream, self._first(stream)) for stream in self._streams()]
         self._database.settle()
-        self._acknowledge(offset)
-        return _sorted(offset)
+        for stream, tick in first:
+            self._consumers.hold(stream, tick)
+        self._initial = _offset(first)
+        return dict(self._initial)
 
     def _first(self, stream: Stream) -> Tick:
         options = self._options
@@ -61,61 +69,69 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(starting, dict):
             if stream.name not in starting:
                 raise OptionError("startingOffsets", f"names no tick for stream {stream.name!r}")
-            return self._at(stream, starting[stream.name])
+            return self._at(stream, {"tick": starting[stream.name]})
         if starting == "committed":
-            position = stream.position(self._consumer())
-            return stream.oldest() if position is None else self._at(stream, position)
+            position = stream.position(self._consumers.name(stream))
+            return stream.oldest() if position is None else self._at(stream, {"tick": position})
         return stream.oldest() if starting == "earliest" else stream.newest()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadMaxRows(self._options.max_events or ROWS_PER_TRIGGER)
+        return ReadMaxRows(self._most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        if self._options.ack_mode == "poll":
-            self._acknowledge(start)
-        rows = None if isinstance(limit, ReadAllAvailable) or not isinstance(limit, ReadMaxRows) else limit.max_rows
-        streams = self._streams()
-        ends = {stream.name: self._end(stream) for stream in streams}
-        offset: Offset = {}
-        for stream in streams:
+        self._replaying = False
+        ranges = []
+        for stream in self._streams():
             after = self._start(stream, start)
-            # Every stream gets its share, so that a busy one does not starve the others.
-            share = None if rows is None else max(rows // len(streams), 1)
-            until = stream.farthest(after, ends[stream.name], share)
-            if until.id <= after.id or stream.is_empty(stream.between(after, until)):
-                # A micro-batch of nothing is not worth its half second.
-                until = after if until.id >= after.id else until
-            offset[stream.name] = {"tick": max(until.id, after.id)}
-        if offset == start or self._too_few(start, offset, streams):
+            self._consumers.polled(stream, after)
+            if (end := self._end(stream)) is not None:
+                ranges.append((stream, after, end))
+        # Every stream gets its share, so that a busy one does not starve the others.
+        share = max(limit.max_rows // len(ranges), 1) if isinstance(limit, ReadMaxRows) and ranges else None
+        steps = [
+            (stream, after, stream.farthest(after, end, share) if end.id > after.id else after)
+            for stream, after, end in ranges
+        ]
+        if not self._is_worth_it(steps) or self._too_few(ranges):
             return start
         self._database.settle()
-        return _sorted(offset)
+        others = {name: start[name] for name in self._known if name in start}
+        return dict(sorted({**others, **_offset((stream, until) for stream, _, until in steps)}.items()))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """All that was committed before now is read, and nothing else: so it needs a tick of its own."""
-        target: Offset = {}
+        target = {}
         for stream in self._streams():
             if self._options.tick_on_available_now:
                 stream.tick_now()
-            target[stream.name] = {"tick": stream.newest().id}
+            target[stream.name] = stream.newest().id
         self._target = target
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return _sorted({stream.name: {"tick": stream.newest().id} for stream in self._streams()})
+        return _offset((stream, stream.newest()) for stream in self._streams())
 
-    def _end(self, stream: Stream) -> Tick:
-        if self._target is None or stream.name not in self._target:
+    def _end(self, stream: Stream) -> Tick | None:
+        """None for a stream that has come since the run of what is available began: it could go on for ever."""
+        if self._target is None:
             return stream.newest()
-        return stream.tick(self._target[stream.name]["tick"]) or stream.newest()
+        if stream.name not in self._target:
+            return None
+        return stream.tick(self._target[stream.name]) or stream.newest()
 
-    def _too_few(self, start: dict[str, Any], offset: Offset, streams: list[Stream]) -> bool:
-        """Whether to wait for more events, as `minEventsPerTrigger` asks."""
+    def _is_worth_it(self, steps: list[tuple[Stream, Tick, Tick]]) -> bool:
+        """Whether there are events, or there have been none for so long that it should be told."""
+        steps = [(stream, after, until) for stream, after, until in steps if until.id > after.id]
+        if any(until.time - after.time >= IDLE_S for _, after, until in steps):
+            return True
+        return any(not stream.is_empty(stream.between(after, until)) for stream, after, until in steps)
+
+    def _too_few(self, ranges: list[tuple[Stream, Tick, Tick]]) -> bool:
+        """Whether to wait for more events, as `minEventsPerTrigger` asks: however many of them one batch may take."""
         least = self._options.min_events
         if least is None or self._target is not None:
             return False
-        ranges = [self._range(stream, start, offset) for stream in streams]
         now = time.monotonic()
-        if sum(found.expected for found in ranges) >= least:
+        if sum(stream.between(after, end).expected for stream, after, end in ranges) >= least:
             self._waiting_since = None
             return False
         if self._waiting_since is None:
@@ -128,20 +144,34 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Events
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        options = self._options
         found: list[InputPartition] = []
         for stream in self._streams():
             if stream.name not in end:
                 continue
             events = self._range(stream, start, end)
-            if events.until.id <= events.after.id:
+            self._consumers.begin(stream, events.after)
+            if events.until.id <= events.after.id or self._has_none(stream, events):
                 continue
-            for pieces in dealt(stream.pieces(events, self._options.min_partitions)):
-                found.append(RangePartition(events, pieces, self._options.event_types))
+            for pieces in dealt(stream.pieces(events, options.min_partitions)):
+                found.append(
+                    RangePartition(events, pieces, options.event_types, fail_on_data_loss=options.fail_on_data_loss)
+                )
         return found
 
-    def _range(self, stream: Stream, start: Mapping[str, Any], end: Mapping[str, Any]) -> Range:
-        after, until = self._start(stream, start), self._at(stream, end[stream.name]["tick"])
-        return stream.between(after, until)
+    def _range(self, stream: Stream, start: Offset, end: Offset) -> Range:
+        after, until = self._start(stream, start), self._at(stream, end[stream.name])
+        first = stream.name in self._initial and self._initial[stream.name] == start.get(stream.name)
+        if first and self._replaying and after.id >= until.id:
+            # The first batch again, whose beginning was the newest tick then. The consumer has not left it.
+            held = self._consumers.found(stream)
+            after = until if held is None or held >= until.id else self._at(stream, {"tick": held})
+        events = stream.between(after, until)
+        return replace(events, sent_since=self._options.starting_at) if first else events
+
+    def _has_none(self, stream: Stream, events: Range) -> bool:
+        """Not worth a task: idle streams move on with the others. Rotated away is not the same as none."""
+        return stream.is_empty(events) and self._at(stream, {"tick": events.after.id}).id == events.after.id
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -150,51 +180,48 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # The consumer in PostgreSQL
 
     def commit(self, end: dict[str, Any]) -> None:
-        if self._options.ack_mode != "none":
-            self._acknowledge(end)
+        if self._options.ack_mode == "none":
+            return
+        for stream in self._streams():
+            if stream.name in end:
+                self._consumers.move(stream, self._at(stream, end[stream.name]))
 
     def stop(self) -> None:
         self._database.close()
 
-    def _acknowledge(self, offset: Mapping[str, Any]) -> None:
-        for stream in self._streams():
-            tick = offset.get(stream.name, {}).get("tick")
-            if tick is not None and tick > self._acknowledged.get(stream.name, -1):
-                stream.place(self._consumer(), self._at(stream, tick).id)
-                self._acknowledged[stream.name] = tick
-
-    def _consumer(self) -> str:
-        options = self._options
-        return options.consumer or f"{options.consumer_prefix}-{'-'.join(options.streams) or options.pattern}"
-
     # Ticks
 
-    def _start(self, stream: Stream, start: Mapping[str, Any]) -> Tick:
+    def _start(self, stream: Stream, start: Offset) -> Tick:
         if stream.name not in start:
-            # A stream that the pattern matches since the query began.
+            # A stream that the pattern matches since the query began, or that was subscribed to since.
             return stream.oldest()
-        return self._at(stream, start[stream.name]["tick"])
+        return self._at(stream, start[stream.name])
 
-    def _at(self, stream: Stream, tick_id: int) -> Tick:
-        found = stream.tick(tick_id)
+    def _at(self, stream: Stream, place: Place) -> Tick:
+        wanted = place["tick"]
+        if place.get("queue", stream.id) != stream.id:
+            if self._options.fail_on_data_loss:
+                raise StreamError(
+                    f"stream {stream.name!r} was dropped and made again: tick {wanted} is one of the old stream, whose"
+                    " events are gone. Set failOnDataLoss to false to read the new one from its beginning."
+                )
+            return stream.oldest()
+        found = stream.tick(wanted)
         if found is not None:
             return found
+        self._consumers.check(stream)
         oldest = stream.oldest()
         if self._options.fail_on_data_loss:
-            raise StreamError(
-                f"stream {stream.name!r}: tick {tick_id} is gone, the oldest is {oldest.id}: events may have been"
-                " rotated away. Set failOnDataLoss to false to go on from there."
-            )
-        return oldest if tick_id < oldest.id else stream.newest()
+            raise lost(stream.name, wanted, oldest.id)
+        return oldest if wanted < oldest.id else stream.newest()
 
     def _streams(self) -> list[Stream]:
         """Those of the pattern are looked up each time: new ones may have come."""
         if self._options.pattern is not None or not self._known:
-            options = self._options
-            for stream in find_streams(self._database, options.streams, options.pattern, options.retries):
+            for stream in find_streams(self._database, self._options):
                 self._known.setdefault(stream.name, stream)
         return [self._known[name] for name in sorted(self._known)]
 
 
-def _sorted(offset: Offset) -> dict[str, Any]:
-    return dict(sorted(offset.items()))
+def _offset(ticks: Iterable[tuple[Stream, Tick]]) -> dict[str, Any]:
+    return dict(sorted((stream.name, {"tick": tick.id, "queue": stream.id}) for stream, tick in ticks))

@@ -21,30 +21,33 @@ where l.load_id = any (pgque.batch_loads($1::integer, $2::pg_snapshot, $3::pg_sn
 order by l.load_id;
 
 -- name: streams_like
-select q.queue_name from pgque.queue as q where q.queue_name ~ $1 order by q.queue_name;
+select q.queue_name
+from pgque.queue as q
+where starts_with(q.queue_name, $1)
+  and substr(q.queue_name, length($1) + 1) ~ ('^(?:' || $2 || ')$');
 
 -- name: tick
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
   and t.tick_id = $2;
 
 -- name: oldest_tick
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
 order by t.tick_id
 limit 1;
 
 -- name: newest_tick
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
 order by t.tick_id desc
 limit 1;
 
 -- name: next_tick
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
   and t.tick_id > $2
@@ -52,7 +55,7 @@ order by t.tick_id
 limit 1;
 
 -- name: farthest_tick
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
   and t.tick_id > $2
@@ -62,19 +65,11 @@ order by t.tick_id desc
 limit 1;
 
 -- name: tick_before
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
+select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
   and t.tick_time <= $2::timestamptz
 order by t.tick_id desc
-limit 1;
-
--- name: tick_after
-select t.tick_id, t.tick_snapshot::text, t.tick_event_seq
-from pgque.tick as t
-where t.tick_queue = $1
-  and t.tick_time >= $2::timestamptz
-order by t.tick_id
 limit 1;
 
 -- name: position
@@ -85,7 +80,24 @@ where s.sub_queue = $1
   and c.co_name = $2;
 
 -- name: place_consumer
-select pgque.register_consumer_at($1, $2, $3);
+-- On disk when it returns: a query takes a place that it did not write for that of another query.
+select pgque.register_consumer_at($1, $2, $3) from set_config('synchronous_commit', 'on', true);
+
+-- name: move_consumer
+-- From where its query left it. It may be there already: this is asked again when the answer was lost.
+select pgque.register_consumer_at($1, $2, $4)
+from set_config('synchronous_commit', 'on', true)
+where coalesce(
+  (
+    select s.sub_last_tick
+    from pgque.subscription as s
+    join pgque.queue as q on q.queue_id = s.sub_queue
+    join pgque.consumer as c on c.co_id = s.sub_consumer
+    where q.queue_name = $1
+      and c.co_name = $2
+  ),
+  $4
+) in ($3, $4);
 
 -- name: tick_now
-select pgque.tick_if_waiting(q.queue_name) from pgque.queue as q where q.queue_id = $1;
+select pgque.tick_now(q.queue_name) from pgque.queue as q where q.queue_id = $1;

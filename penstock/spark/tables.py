@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType, TimestampType
 
 from penstock.spark.columns import Column
+from penstock.spark.database import literal, literals
 
 TEXT, INT, LONG, FLAG, MOMENT, REAL = (
     StringType(), IntegerType(), LongType(), BooleanType(), TimestampType(), DoubleType(),
@@ -19,6 +21,8 @@ class Table:
     """What follows `from`; `t` is the row that has the tenant. `{since}` and `{until}` are the bounds."""
     tenant: str
     """The expression that must be the tenant's id."""
+    tenant_name: str = ""
+    """The one that must be its name, for a table of all tenants that is narrowed to one on request."""
     name: str
     """The expression that `subscribe` is compared with."""
     split: str
@@ -26,6 +30,15 @@ class Table:
     time: str
     """The moment that `startingTimestamp` and `endingTimestamp` bound."""
     columns: tuple[Column, ...]
+
+    def named(self, names: Sequence[str], pattern: str | None) -> list[str]:
+        """The conditions of `subscribe` and `subscribePattern`."""
+        found = []
+        if names:
+            found.append(f"{self.name} = any ({literals(names, 'text')})")
+        if pattern is not None:
+            found.append(f"{self.name} ~ {literal(f'^(?:{pattern})$')}")
+        return found
 
 
 TABLES: dict[str, Table] = {
@@ -134,7 +147,7 @@ TABLES: dict[str, Table] = {
             Column("routing_key", TEXT, "t.routing_key"),
             Column("message_id", TEXT, "t.message_id"),
             Column("endpoint", TEXT, "t.endpoint"),
-            Column("state", INT, "t.state::integer"),
+            Column("state", TEXT, "(array['pending', 'sending', 'delivered', 'exhausted'])[t.state + 1]"),
             Column("attempts", INT, "t.attempts"),
             Column("last_status", INT, "t.last_status"),
             Column("last_error", TEXT, "t.last_error"),
@@ -164,6 +177,7 @@ TABLES: dict[str, Table] = {
     "facts": Table(
         source="penstock.facts({since}, {until}) as t",
         tenant="",
+        tenant_name="t.tenant",
         name="t.name",
         split="t.id",
         time="t.at",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
 BAD = "bad"
 _WHOLE = "__whole"
@@ -17,7 +19,8 @@ def parsed(frame: DataFrame, schema: StructType | str, column: str = "value", ba
 
     `bad` is null for a row whose text is an object of that schema, or null. Otherwise it is the text itself, and the
     columns are null. A field may be missing, unless the schema says it is not nullable; fields that the schema does not
-    name are ignored. A value of another type does not fit: neither a number for a text nor a text for a number.
+    name are ignored. A value of another type does not fit: neither a number for a text nor a text for a number. All
+    this holds within objects, lists and maps too. Dates and times are taken as `from_json` takes them.
     """
     wanted = _struct(schema)
     kept = [name for name in frame.columns if name != column]
@@ -26,10 +29,12 @@ def parsed(frame: DataFrame, schema: StructType | str, column: str = "value", ba
     text = f.col(f"`{column}`")
     # Spark fills the extra field with the text when anything in it has another type.
     whole = StructType([*_nullable(wanted).fields, StructField(_WHOLE, StringType())])
-    read = f.from_json(text, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WHOLE})
-    both = frame.withColumns({_WHOLE: read})
-    read_whole = f.col(f"{_WHOLE}.{_WHOLE}").isNull() & _is_object(text)
-    fits = text.isNull() | (read_whole & _has(wanted) & _texts_are_texts(text, wanted))
+    how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WHOLE, "allowNonNumericNumbers": "false"}
+    both = frame.withColumns({_WHOLE: f.from_json(text, whole, how)})
+    fits = f.col(f"{_WHOLE}.{_WHOLE}").isNull() & _is_object(text)
+    for check in (_complete(f.col(_WHOLE), wanted), _exact(f.try_parse_json(text), wanted)):
+        fits = fits if check is None else fits & check
+    fits = text.isNull() | fits
     fields = [f.when(fits, f.col(f"{_WHOLE}.`{name}`")).alias(name) for name in wanted.names]
     return both.select(*(f.col(f"`{name}`") for name in kept), *fields, f.when(~fits, text).alias(bad))
 
@@ -58,30 +63,54 @@ def _is_object(text: Column) -> Column:
     return one & bare.startswith("{") & bare.endswith("}")
 
 
-def _has(schema: StructType) -> Column:
-    fits = f.lit(True)
-    for field in schema.fields:
-        if not field.nullable:
-            fits = fits & f.col(f"{_WHOLE}.`{field.name}`").isNotNull()
-    return fits
+def _complete(value: Column, kind: DataType, nullable: bool = True) -> Column | None:
+    """Whether nothing is null that must not be; None when everything may."""
+    if isinstance(kind, StructType):
+        below = _all(_complete(value.getField(each.name), each.dataType, each.nullable) for each in kind.fields)
+    elif isinstance(kind, ArrayType):
+        below = _each(value, lambda each: _complete(each, kind.elementType, kind.containsNull))
+    elif isinstance(kind, MapType):
+        below = _each(f.map_values(value), lambda each: _complete(each, kind.valueType, kind.valueContainsNull))
+    else:
+        below = None
+    if nullable:
+        return None if below is None else value.isNull() | below
+    return value.isNotNull() if below is None else value.isNotNull() & below
 
 
-def _texts_are_texts(text: Column, schema: StructType) -> Column:
-    """`from_json` takes anything for a text, so what it really is is looked up."""
-    fits = f.lit(True)
-    for path in _text_paths(schema, "$"):
-        kind = f.schema_of_variant(f.try_variant_get(f.try_parse_json(text), path, "variant"))
-        fits = fits & f.coalesce(kind.isin("STRING", "VOID"), f.lit(True))
-    return fits
+def _exact(value: Column, kind: DataType) -> Column | None:
+    """`from_json` takes anything for a text, and texts for decimals: so what a value really is is looked up."""
+    if isinstance(kind, StringType):
+        return f.coalesce(f.schema_of_variant(value).isin("STRING", "VOID"), f.lit(True))
+    if isinstance(kind, DecimalType):
+        return f.coalesce(f.schema_of_variant(value) != "STRING", f.lit(True))
+    if isinstance(kind, StructType):
+        return _all(_exact(_got(value, f"$[{_quoted(each.name)}]", "variant"), each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _each(_got(value, "$", "array<variant>"), lambda each: _exact(each, kind.elementType))
+    if isinstance(kind, MapType):
+        listed = f.map_values(_got(value, "$", "map<string, variant>"))
+        return _each(listed, lambda each: _exact(each, kind.valueType))
+    return None
 
 
-def _text_paths(schema: StructType, path: str) -> Iterator[str]:
-    for field in schema.fields:
-        below = f"{path}[{_quoted(field.name)}]"
-        if isinstance(field.dataType, StringType):
-            yield below
-        elif isinstance(field.dataType, StructType):
-            yield from _text_paths(field.dataType, below)
+def _got(value: Column, path: str, kind: str) -> Column:
+    return f.try_variant_get(value, path, kind)
+
+
+def _all(checks: Iterable[Column | None]) -> Column | None:
+    found = [check for check in checks if check is not None]
+    return reduce(and_, found) if found else None
+
+
+def _each(values: Column, check: Callable[[Column], Column | None]) -> Column | None:
+    """The check for every one of a list that may be null; None when there is nothing to check."""
+
+    def certain(value: Column) -> Column:
+        found = check(value)
+        return f.lit(True) if found is None else found
+
+    return None if check(f.lit(None)) is None else f.coalesce(f.forall(values, certain), f.lit(True))
 
 
 def _quoted(name: str) -> str:

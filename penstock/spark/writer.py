@@ -2,8 +2,9 @@
 
 A task with many events for one stream stages them as a load, which need not be copied again.
 
-A micro-batch that Spark writes again finds its number in the ledger and writes nothing. What a killed attempt staged
-belongs to no commit, and is collected later. A task that loses its database fails, and Spark runs it again.
+A micro-batch that Spark writes again to the same place finds its number in the ledger and writes nothing. What a killed
+attempt staged belongs to no commit, and is collected later. A task that loses its database fails, and Spark runs it
+again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from penstock.spark import direct
 from penstock.spark.columns import ARROW
 from penstock.spark.database import FAILURES, Database
 from penstock.spark.options import OptionError, WriteOptions
+from penstock.spark.tenants import stream_prefix
 from penstock.spark.worker import spare_imports
 
 COLUMNS = {
@@ -37,6 +39,13 @@ COLUMNS = {
     "dedup_id": StringType(),
 }
 """What a row to be written may have; only `value` is needed, and `name` unless an option gives it."""
+
+TAKEN = {
+    "stream": ("name", "type", "key", "value", "headers"),
+    "queue": ("name", "key", "value", "headers", "deliver_at", "priority", "dedup_id"),
+    "jobs": ("name", "value", "deliver_at", "priority", "dedup_id"),
+}
+"""What each target can do something with."""
 
 SETTLE_S = 86_400
 """What is staged for a day belongs to nobody any more."""
@@ -73,6 +82,9 @@ class _Staging:
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
         database = Database(self._options.url)
         stream = self._options.one_stream
+        if stream is not None:
+            stream = stream_prefix(database, self._options.tenant) + stream
+            database.close()
         at_once = stream is not None and not self._options.remembered
         if stream is not None:
             many, iterator = direct.many(iterator)
@@ -174,8 +186,11 @@ class _Counted:
 def check(schema: StructType, options: WriteOptions) -> list[str]:
     """The columns to write; raises `OptionError` when they do not fit."""
     names = list(schema.names)
-    if unknown := [name for name in names if name not in COLUMNS]:
-        raise OptionError("target", f"cannot write the columns {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    taken = TAKEN[options.target]
+    if useless := [name for name in names if name not in taken]:
+        raise OptionError(
+            "target", f"{options.target} cannot write the columns {', '.join(useless)}; it takes {', '.join(taken)}"
+        )
     if "value" not in names:
         raise OptionError("target", "the rows have no column 'value'")
     if options.name is None and "name" not in names:

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import NoReturn, Protocol
 
 from penstock.errors import Unsupported
-from penstock.model.rollups import Rollup, RollupError, RollupKind, Step
+from penstock.model.rollups import Place, Rollup, RollupError, RollupKind, Step
 from penstock.model.tenants import TenantId
 
 
 class RollupStore(Protocol):
-    """None as a kind or a name means all of them. Times are of the beginnings: from `since` on, before `until`."""
+    """None as a kind or as names means all of them. Times are of the beginnings: from `since` on, before `until`."""
 
     async def list_rollups(
         self,
@@ -20,19 +20,23 @@ class RollupStore(Protocol):
         step: Step,
         *,
         kind: RollupKind | None,
-        name: str | None,
+        names: Sequence[str] | None,
         since: datetime,
         until: datetime,
+        after: Place | None,
         limit: int,
     ) -> Sequence[Rollup]:
-        """By time, then by kind and name."""
+        """The newest first, then by kind and name; those that follow a place, if one is given."""
+
+    async def rollup_names(self, tenant: TenantId, since: datetime, until: datetime) -> Sequence[str]:
+        """All that have a rollup or an error."""
 
     async def top_errors(
         self,
         tenant: TenantId,
         *,
         kind: RollupKind | None,
-        name: str | None,
+        names: Sequence[str] | None,
         since: datetime,
         until: datetime,
         limit: int,
@@ -45,4 +49,4 @@ async def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class NoRollups:
-    list_rollups = top_errors = _refuse
+    list_rollups = rollup_names = top_errors = _refuse

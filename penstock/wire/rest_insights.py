@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from penstock import limits
+from penstock.auth import Principal
 from penstock.engine import Engine
+from penstock.engine.checks import check_text
+from penstock.errors import Invalid
 from penstock.model import Scope
 from penstock.model import rollups as nouns
 from penstock.wire.bodies import read_query
@@ -30,6 +35,13 @@ class InsightsQuery(Strict, kw_only=True, rename={"since": "from", "until": "to"
     step: nouns.Step = nouns.Step.HOUR
     since: Annotated[Moment, Meta(description="A day before, or 30 days with step=day.")] | None = None
     until: Annotated[Moment, Meta(description="Now, unless said.")] | None = None
+    after: Annotated[
+        str,
+        Meta(
+            description="Rows after this one: `starts_at`, `kind` and `name` of the last row of the page before, with"
+            " commas between."
+        ),
+    ] = ""
     limit: Annotated[int, Meta(ge=limits.INSIGHT_ROWS[0], le=limits.INSIGHT_ROWS[1])] = limits.INSIGHT_ROWS[1]
 
 
@@ -102,9 +114,9 @@ class InsightRoutes:
         query = read_query(InsightsQuery, request.query)
         found = await self._rollups.list(
             principal.tenant, query.step, kind=query.kind, name=query.name, since=query.since, until=query.until,
-            limit=query.limit,
+            after=_place(query.after), limit=query.limit, reaches=_reaches(principal),
         )  # fmt: skip
-        return Response(200, _encode([_insight(rollup) for rollup in found if principal.reaches(rollup.name)]))
+        return Response(200, _encode([_insight(rollup) for rollup in found]))
 
     async def errors(self, request: Request) -> Response:
         principal = request.principal
@@ -112,9 +124,26 @@ class InsightRoutes:
         query = read_query(ErrorsQuery, request.query)
         found = await self._rollups.errors(
             principal.tenant, kind=query.kind, name=query.name, since=query.since, until=query.until,
-            limit=query.limit,
+            limit=query.limit, reaches=_reaches(principal),
         )  # fmt: skip
-        return Response(200, _encode([_reason(error) for error in found if principal.reaches(error.name)]))
+        return Response(200, _encode([_reason(error) for error in found]))
+
+
+def _reaches(principal: Principal) -> Callable[[str], bool] | None:
+    return None if principal.queues == "*" else principal.reaches
+
+
+def _place(text: str) -> nouns.Place | None:
+    if not text:
+        return None
+    check_text("after", text)
+    moment, _, rest = text.partition(",")
+    kind, _, name = rest.partition(",")
+    try:
+        starts_at = datetime.fromisoformat(moment)
+        return (starts_at if starts_at.tzinfo else starts_at.replace(tzinfo=UTC)), nouns.RollupKind(kind), name
+    except ValueError:
+        raise Invalid("after is a row like 2026-11-16T08:00:00Z,job,mail", field="after") from None
 
 
 def _insight(rollup: nouns.Rollup) -> Insight:

@@ -16,12 +16,9 @@ from tests import cluster
 
 @pytest.fixture(scope="session", autouse=True)
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it.
-
-    They live too short for code to be worth compiling twice: without that they take a third less time.
-    """
+    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it."""
     folder = tmp_path_factory.mktemp("spark")
-    java = f"-Djava.io.tmpdir={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    java = f"-Djava.io.tmpdir={folder}"
     settings = {
         "spark.local.dir": folder,
         "spark.driver.extraJavaOptions": java,

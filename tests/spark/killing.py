@@ -93,11 +93,11 @@ class MortalDriver:
     def kill(self) -> None:
         if self._process.poll() is not None:
             return
-        # The driver and its Java first, at once; to find the workers takes a moment.
-        os.killpg(self._process.pid, signal.SIGKILL)
-        for pid in self._all():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # To find them takes a moment, so that comes first. Then all at once, and those that were born meanwhile.
+        for _ in range(2):
+            for pid in self._all():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self._process.wait(30)
 
     def start(self) -> None:

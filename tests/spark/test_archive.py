@@ -10,9 +10,11 @@ import polars
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from penstock.spark import lake
 from penstock.spark.archive_reader import ArchivePartition, ArchiveStreamReader
+from penstock.spark.lake.partitions import NULL
 from penstock.spark.options import read_options
 from penstock.spark.pipelines.archive import Archive
 from penstock.spark.pipelines.replay import Replay
@@ -44,10 +46,10 @@ def runner(spark: SparkSession, dsn: str, tmp_path: Path) -> Runner:
     return Runner(spark, dsn, tmp_path)
 
 
-def archive_message(connection: psycopg.Connection, body: str) -> int:
+def archive_message(connection: psycopg.Connection, body: str, queue: str = "letters") -> int:
     """Sends a message and archives it, in the connection's transaction; gives its id."""
-    [sent] = connection.execute("select penstock.send('letters', %s)", [body]).fetchone() or [None]
-    connection.execute("select penstock.archive('letters', %s)", [sent])
+    [sent] = connection.execute("select penstock.send(%s, %s)", [queue, body]).fetchone() or [None]
+    connection.execute("select penstock.archive(%s, %s)", [queue, sent])
     return int(str(sent))
 
 
@@ -66,7 +68,10 @@ def test_events_arrive_once_by_date_and_type(runner: Runner, dsn: str, database:
 
     assert runner.rows("events", "value") == ["a", "b", "c", "d", "late"]
     frame = lake.read(runner.spark, str(runner.lake / "events"))
-    assert frame.columns == ["key", "value", "stream", "offset", "timestamp", "type", "txid", "retry", "date"]
+    assert frame.columns == [
+        *("key", "value", "stream", "offset", "timestamp", "type", "txid", "retry", "headers", "extra2", "extra3"),
+        *("tenant", "date", "full_type"),
+    ]
     [paid] = frame.where("type = 'paid/cash'").collect()
     assert (paid["stream"], paid["value"], paid["date"]) == ("bills/50%", "c", paid["timestamp"].date())
     assert [table.partition_by for table in lake.tables(str(runner.lake))] == [("date", "type")]
@@ -91,6 +96,48 @@ def test_a_message_archived_late_with_an_early_id_is_not_lost(
     runner.run(Archive(messages=True))
 
     assert runner.rows("messages", "body") == ["early", "first", "late"]
+
+
+def test_a_queue_that_is_named_later_comes_with_all_its_messages(runner: Runner, database: psycopg.Connection) -> None:
+    for queue in ("letters", "parcels"):
+        database.execute("select penstock.create_queue(%s)", [queue])
+        archive_message(database, f"of {queue}", queue)
+    runner.run(Archive(messages=True, queues=("letters",)))
+    assert runner.rows("messages", "body") == ["of letters"]
+
+    runner.run(Archive(messages=True, queues=("letters", "parcels")))
+
+    assert runner.rows("messages", "body") == ["of letters", "of parcels"]
+    with pytest.raises(PipelineError, match=r"single queues: name them \(letters, parcels\)"):
+        runner.run(Archive(messages=True))
+
+
+def test_single_queues_of_a_lake_that_has_all_are_refused(runner: Runner, database: psycopg.Connection) -> None:
+    """Their rows would come a second time."""
+    (runner.lake / "_checkpoints" / "archive" / "messages-default").mkdir(parents=True)
+
+    with pytest.raises(PipelineError, match="has the messages of all queues"):
+        runner.run(Archive(messages=True, queues=("letters",)))
+
+
+def test_an_event_comes_back_as_it_was_however_long_its_type_is(runner: Runner, database: psycopg.Connection) -> None:
+    long = "com.example/" + "order-made." * 21
+    for stream in ("orders", "again"):
+        streams.make(database, stream)
+    for kind in (long, NULL, "short"):
+        database.execute("select pgque.insert_event('orders', %s, 'v', '{\"a\": 1}', null, 'third', 'k')", [kind])
+
+    runner.run(Archive(streams=("orders",), compact=True))
+    runner.run(Replay(id="long", to="again"))
+
+    [short, null, named] = runner.rows("events", "type")
+    assert (short[:17], len(short), null[:7], named) == ("__HIVE_DEFAULT_PA", 43, "com.exa", "short")
+    again = runner.spark.read.format("penstock").options(url=runner.dsn, subscribe="again", includeHeaders="true")
+    rows = again.load().orderBy("offset").collect()
+    assert [row["type"] for row in rows] == [long, NULL, "short"]
+    assert rows[0]["headers"] == {"extra1": '{"a": 1}', "extra4": "k"}
+    assert runner.rows("events", "tenant") == ["default"] * 3
+    assert runner.rows("events", "extra3") == ["third"] * 3
 
 
 def test_tasks_share_the_archive_by_its_index(dsn: str, database: psycopg.Connection) -> None:
@@ -180,6 +227,21 @@ def test_a_replay_into_a_queue(stored: Runner, database: psycopg.Connection) -> 
     stored.run(Replay(id="q", to="letters", target="queue", where="offset < 3"))
 
     assert database.execute("select body from penstock.messages order by id").fetchall() == [("v1",), ("v2",)]
+
+
+def test_a_replay_into_a_fifo_queue_stores_every_row_of_its_tenant(
+    runner: Runner, database: psycopg.Connection
+) -> None:
+    rows = [("same", "k", 1, "default"), ("same", "k", 2, "default"), ("same", None, 3, None), ("not", "k", 4, "acme")]
+    frame = runner.spark.createDataFrame(rows, "value string, key string, offset bigint, tenant string")
+    headers = f.when(f.col("offset") == 1, '{"a": 1}').otherwise("no json")
+    lake.append(frame.withColumn("headers", headers), str(runner.lake / "events"))
+    database.execute("select penstock.create_queue('letters.fifo', '{\"content_dedup\": true}')")
+
+    runner.run(Replay(id="fix", to="letters.fifo", target="queue"))
+
+    found = database.execute("select body, group_id, headers from penstock.messages order by id").fetchall()
+    assert found == [("same", "k", {"a": 1}), ("same", "k", None), ("same", "replay", None)]
 
 
 def test_messages_of_the_lake_go_back_into_their_queue(runner: Runner, database: psycopg.Connection) -> None:

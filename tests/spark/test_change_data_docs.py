@@ -24,12 +24,15 @@ def test_the_examples_of_change_data_run(
     spark: SparkSession, dsn: str, database: psycopg.Connection[Any], tmp_path: Path
 ) -> None:
     mirrored = Mirrored(spark, dsn, database, tmp_path)
-    known: dict[str, Any] = {"url": dsn, "folder": str(tmp_path)}
+    mine = {"env:DATABASE_URL": dsn, "/var/lib/lake": str(tmp_path), "datetime(2026, 11, 1, 12, tzinfo=UTC)": "now"}
+    known: dict[str, Any] = {}
     for language, text in blocks(page(PAGE)):
         if language == "sql":
-            known["moment"] = mirrored.now()
+            known["now"] = mirrored.now()
             database.execute(text.encode())
         elif language == "python":
+            for written, meant in mine.items():
+                text = text.replace(written, meant)
             exec(text, known)
 
     assert [row["name"] for row in known["products"].collect()] == ["Tea"]

@@ -13,7 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark import lake
+from penstock.spark.database import Database
 from penstock.spark.pipelines.importing import Import
+from penstock.spark.pipelines.importing.sources import Source
+from penstock.spark.pipelines.importing.tally import MOST_SHOWN, Tally
 from penstock.spark.pipelines.run import PipelineError, running
 from tests import cluster
 from tests.spark import foreign
@@ -42,6 +45,10 @@ class Importer:
             "select q.queue_id from pgque.queue as q where q.queue_name = %s", [stream]
         ).fetchall()
         return self.all(f"select ev_type, ev_data, ev_extra1, ev_extra4 from pgque.event_{int(number)} order by ev_id")
+
+    def note(self) -> str:
+        [(note,)] = self.all("select r.note from penstock.pipeline_runs as r order by r.id desc limit 1")
+        return str(note)
 
     def rejects(self) -> list[tuple[Any, ...]]:
         rows = lake.read(self._spark, str(self._folder / "rejects")).select("queue", "id", "reason").collect()
@@ -224,18 +231,75 @@ def test_jobs_of_graphile_worker_in_both_layouts(load: Importer, layout: str) ->
         load.database.execute(foreign.GRAPHILE)
         load.database.execute("insert into graphile_worker._private_tasks (identifier) values ('resize')")
         table, task = "_private_jobs", "task_id"
-    for payload, priority, attempts in [('{"n": 0}', 0, 0), ('{"n": 1}', -7, 3), ('{"n": 2}', 3, 25)]:
+    first = -(2**31) if layout == "old" else -(2**15)
+    for payload, priority, attempts, at in [
+        ('{"n": 0}', 0, 0, "now"),
+        ('{"n": 1}', -7, 3, "now"),
+        ('{"n": 2}', 3, 25, "now"),
+        ('{"n": 3}', first, 0, "now"),
+        ('{"n": 4}', 0, 0, "infinity"),
+    ]:
         load.database.execute(
-            f"insert into graphile_worker.{table} ({task}, payload, priority, attempts) values (%s, %s, %s, %s)",
-            ["resize" if layout == "old" else 1, payload, priority, attempts],
+            f"insert into graphile_worker.{table} ({task}, payload, priority, attempts, run_at)"
+            " values (%s, %s, %s, %s, %s)",
+            ["resize" if layout == "old" else 1, payload, priority, attempts, at],
         )
 
-    load("graphile-worker", target="jobs")
+    load("graphile-worker", target="jobs", skip_rejects=True)
 
     assert [(name, json.loads(payload), priority) for name, payload, priority, _ in load.all(JOBS)] == [
         ("resize", {"n": 0}, 0),
         ("resize", {"n": 1}, 7),
+        ("resize", {"n": 3}, 32_767),
     ]
+    assert load.rejects() == [("resize", "5", "delayed for ever")]
+
+
+def test_a_database_is_known_by_its_cluster_and_its_number_or_by_the_name_it_is_given(other: str) -> None:
+    with psycopg.connect(other, autocommit=True) as there:
+        known = there.execute(
+            "select c.system_identifier, d.oid from pg_control_system() as c, pg_database as d"
+            " where d.datname = current_database()"
+        ).fetchone()
+        assert known is not None
+        source = Source(database=Database(other), schema="public", consumer=None)
+        assert source.identity() == f"{known[0]}/{known[1]}"
+        source.database.close()
+
+        # Some who sell databases keep this from their users.
+        there.execute("revoke execute on function pg_control_system() from public")
+        options = "&" if "?" in other else "?"
+        poor = Database(f"{other}{options}options=-c%20role%3Dpg_read_all_data")
+        with pytest.raises(PipelineError, match="give it a name: --source-name"):
+            Source(database=poor, schema="public", consumer=None).identity()
+        poor.close()
+
+
+def test_a_source_of_another_name_is_another_and_what_pg_boss_does_for_itself_is_left_out(load: Importer) -> None:
+    load.database.execute(foreign.BOSS_10)
+    load.database.execute(
+        "insert into pgboss.job (name, data) values ('mail', '{}'), ('__pgboss__send-it', '{}'), ('__pgboss__x', null)"
+    )
+
+    counts = []
+    for name in ("one", "one", "two"):
+        load("pg-boss", target="jobs", source_name=name)
+        counts.append(load.counts()[1])
+
+    assert counts == [1, 1, 2]
+    assert load.note() == "1 rows imported, 0 rejected; left out: __pgboss__send-it, __pgboss__x"
+
+
+def test_what_is_told_has_an_end_and_rejects_come_before_it() -> None:
+    tally = Tally()
+    for number in range(MOST_SHOWN):
+        tally.add("file", "queue", [(f"q{number}", None, 2, None), (f"q{number}", "empty", 1, "7")])
+
+    shown = tally.rows()
+
+    assert (tally.good, tally.bad, len(shown)) == (2000, 1000, MOST_SHOWN)
+    assert {row["rejected because"] for row in shown} == {"empty"}
+    assert tally.remarks() == "; 1,000 of 2,000 lines are shown"
 
 
 def test_an_import_that_was_stopped_goes_on_where_it_ended(

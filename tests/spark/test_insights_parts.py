@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -58,6 +59,25 @@ def test_shapes_and_examples_are_short_and_an_example_quotes_nothing(spark: Spar
     assert len(rows[0]["shape"]) == SHAPE_LENGTH
     assert len(rows[0]["example"]) == EXAMPLE_LENGTH
     assert rows[1]["example"] == "card <text> of <text>, <mail>: declined 3 times"
+
+
+def test_what_an_error_tells_of_a_person_is_in_neither_its_shape_nor_its_example(spark: SparkSession) -> None:
+    texts = [
+        r'bad body: "{\"name\": \"Anna Schmidt\", \"iban\": \"DE12\"}"',
+        'could not parse "Anna Schmidt, Hauptstrasse, ' + "x" * 1200 + '" as an order',
+        'violates "people" DETAIL: Key (full_name)=(Anna (A.) Schmidt) already exists.',
+        "null value DETAIL: Failing row contains (7, Anna Schmidt, null).",
+        "no user 'Anna O'Schmidt', nor „Anna“ or 'Anna\\' Schmidt",
+        "no user müller.schmidt@example.com",
+        "GET https://api.example.com/u?token=Schmidt failed for 4111 1111 1111 1111 and DE893704004405320130",
+        "w " * 490 + "an address: anna@schmidt.example",
+    ]
+    rows = of_texts(spark, texts).select(shape(f.col("error")), example(f.col("error"))).collect()
+
+    found = [text for row in rows for text in row]
+    assert [text for text in found if re.search("(?i)anna|schmidt|müller|DE12|4111|8937", text)] == []
+    assert found[4] == "violates <text> DETAIL: Key (full_name)=(<text>) already exists."
+    assert found[13] == "GET <url> failed for <n> and DE<n>"
 
 
 def test_rare_errors_are_counted_together_so_that_the_sum_stays_right(spark: SparkSession) -> None:

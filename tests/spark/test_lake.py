@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark import lake
+from penstock.spark.lake.files import TaskFiles
 from penstock.spark.lake.schemas import nullable
+from penstock.spark.lake.storage import filesystem
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -187,6 +190,18 @@ def test_the_log_tells_the_bounds_of_a_file(spark: SparkSession, tmp_path: Path)
     assert (told["min.n"], told["max.n"], told["min.t"], told["max.t"]) == (2, 5, "b", "ä")
     assert told.get("max.long") is None
     assert DeltaTable(str(tmp_path / "t")).file_uris(file_pruning_predicate="n > 5") == []
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC")], ids=str)
+def test_years_that_python_has_no_date_for_have_no_bounds(tmp_path: Path, kind: pa.DataType) -> None:
+    days = pa.array([3_673_000], pa.int32())
+    far = days.cast(kind) if kind == pa.date32() else days.cast(pa.date32()).cast(kind)
+    rows = pa.record_batch({"far": far, "n": pa.array([1])})
+    files = TaskFiles(filesystem(str(tmp_path), {}), rows.schema, (), "", "0")
+    files.add(rows)
+    [written] = files.close()
+
+    assert json.loads(written.statistics)["maxValues"] == {"n": 1}
 
 
 def test_an_empty_write_makes_the_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ def test_the_programs_of_the_page_run(
     monkeypatch.setattr("penstock.spark.session.session", lambda name: spark)
     # Tasks have the environment that Spark was started with, so the address itself takes the place of its name there.
     programs = [text for language, text in blocks(page("docs/lake.md")) if language == "python"]
-    names: dict[str, Any] = {"lake_folder": str(tmp_path)}
+    names: dict[str, Any] = {}
 
     for program in programs:
-        exec(program.replace("env:DATABASE_URL", dsn), names)
+        exec(program.replace("env:DATABASE_URL", dsn).replace("/var/lib/lake", str(tmp_path)), names)
 
     assert [tuple(row["customer"]) for row in names["good"].collect()] == [("Ada",)]
     assert [row["bad"] for row in names["bad"].collect()] == ["nonsense"]

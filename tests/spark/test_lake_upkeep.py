@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
 from pathlib import Path
 
+import polars
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.table import TableMerger
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from penstock.spark import lake
+from penstock.spark.lake.folder import Folder
+from penstock.spark.lake.options import lake_options
+from penstock.spark.lake.sink import LakeWriter
+from penstock.spark.options import OptionError
 
 
 @pytest.fixture
@@ -42,8 +50,16 @@ def test_a_tree_lists_the_tables(root: Path) -> None:
     assert json.loads(command("tree", root / "events", "--json").stdout)[0]["table"] == str(root / "events")
 
 
-def test_a_tree_of_nothing_says_so(tmp_path: Path) -> None:
-    assert "There are no tables" in command("tree", tmp_path).stdout
+@pytest.mark.parametrize("verb", ["tree", "compact", "vacuum"])
+def test_where_there_are_no_tables_every_command_says_so(verb: str, tmp_path: Path) -> None:
+    assert command(verb, tmp_path).stdout == f"There are no tables at {tmp_path}.\n"
+
+
+def test_rows_for_a_table_of_another_kind_are_refused_by_what_is_there(root: Path) -> None:
+    schema = StructType([StructField("id", LongType())])
+
+    with pytest.raises(lake.LakeError, match=r"hourly is a table of n, k, partitioned by k; these rows have no k"):
+        LakeWriter(lake_options({"path": str(root / "insights" / "hourly")}), schema, overwrite=False)
 
 
 def test_a_tree_of_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
@@ -108,6 +124,32 @@ def test_a_merge_happens_once_for_each_version(tmp_path: Path) -> None:
     assert done is not None
     assert again is None
     assert DeltaTable(path).to_pyarrow_table().sort_by("id").to_pydict() == {"id": [1, 2, 3], "n": [10, 21, 30]}
+
+
+def test_no_reader_of_a_folder_counts_what_a_killed_task_left_and_a_later_batch_removes_it(tmp_path: Path) -> None:
+    table = tmp_path / "50% off" / "orders"
+    schema = StructType([StructField("n", LongType()), StructField("k", StringType())])
+    options = lake_options({"path": str(table), "tableFormat": "parquet", "partitionBy": "k"})
+
+    def write(number: int) -> list[WriterCommitMessage | None]:
+        batch = pa.RecordBatch.from_pydict({"n": [number], "k": ["a/b"]})
+        return [LakeWriter(options, schema, overwrite=False).write(iter([batch]))]
+
+    write(1)
+    write(2)
+    old, young = (table.parent / "_staging").rglob("*.parquet")
+    os.utime(old, (0, 0))
+    LakeWriter(options, schema, overwrite=False).commit(write(3))
+
+    for place in (table, table / "**" / "*.parquet"):
+        assert polars.read_parquet(place)["n"].to_list() == [3]
+    assert (old.exists(), young.exists()) == (False, True)
+    assert [path.name for path in table.iterdir()] == ["k=a%2Fb"]
+
+
+def test_a_whole_store_is_no_folder_of_plain_parquet() -> None:
+    with pytest.raises(OptionError, match="a folder of its own"):
+        Folder("s3://bucket", {})
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:

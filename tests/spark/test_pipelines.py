@@ -6,7 +6,7 @@ import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import psycopg
 import pytest
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.pipelines import reporting
+from penstock.spark.pipelines.causes import JAVA_ENDED, cause
 from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.run import Run, run_pipeline, running
 from tests.spark import streams
@@ -140,6 +141,43 @@ def test_the_failure_of_one_query_ends_the_others(
 
     assert [query.isActive for query in queries] == [False, False]
     assert last_run(database)["error"] == "there is no stream 'nowhere'"
+
+
+class Py4JNetworkError(Exception):
+    """As Py4J raises it."""
+
+
+class Orphan:
+    """A query whose Java is killed when someone asks how it is."""
+
+    def __init__(self) -> None:
+        self._is_dead = False
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        first, self._is_dead = not self._is_dead, True
+        raise Py4JNetworkError("Error while sending or receiving") if first else ConnectionRefusedError
+
+    def __getattr__(self, name: str) -> str:
+        if self._is_dead:
+            raise ConnectionRefusedError
+        return f"its {name}"
+
+
+def test_a_run_whose_java_was_killed_has_failed_and_says_so(dsn: str, database: psycopg.Connection, lake: str) -> None:
+    nobody: Any = None
+
+    with (
+        pytest.raises(ConnectionRefusedError) as error,
+        running(Plain(), spark=nobody, url=dsn, lake=lake, follow=True) as run,
+    ):
+        run.watch(cast(StreamingQuery, Orphan()))
+
+    row = last_run(database)
+    assert (row["state"], row["error"]) == ("failed", JAVA_ENDED)
+    assert [query["name"] for query in row["progress"]["queries"]] == ["its name"]
+    # What the command says at last, when it could not stop Spark either.
+    assert cause(error.value) == JAVA_ENDED
 
 
 def test_a_query_that_is_started_again_goes_on_counting(

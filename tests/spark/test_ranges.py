@@ -91,6 +91,21 @@ def test_strays_are_not_looked_for_where_there_are_none(dsn: str, database: psyc
     assert stream.pieces(first, 2)[0].outside == (1, 21)
 
 
+def test_a_gap_in_the_ids_is_not_walked_through(dsn: str, database: psycopg.Connection, stream: Stream) -> None:
+    streams.send(database, "orders", ["a"])
+    streams.tick(database, "orders")
+    before = stream.newest()
+    database.execute("select setval('pgque.event_1_id_seq', 3000000000)")
+    streams.send(database, "orders", ["b"] * 100)
+    streams.tick(database, "orders")
+
+    for found, sent in ((whole(stream), ["a"] + ["b"] * 100), (stream.between(before, stream.newest()), ["b"] * 100)):
+        pieces = stream.pieces(found, 2)
+
+        assert sum(len(list(piece.slices())) for piece in pieces) < 100
+        assert values(dsn, found, pieces) == sent
+
+
 def test_what_is_the_same_for_all_events_does_not_travel(
     dsn: str, database: psycopg.Connection, stream: Stream
 ) -> None:

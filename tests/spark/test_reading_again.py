@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+import adbc_driver_manager as adbc
 import psycopg
 import pytest
 
@@ -108,6 +110,21 @@ def test_a_slice_too_large_to_keep_is_passed_on_as_it_comes(dsn: str, monkeypatc
 
     assert len(found) > 10
     assert sorted(int(value) for batch in found for value in batch.column(0).to_pylist()) == list(range(EVENTS))
+
+
+@pytest.mark.parametrize("wrong", ["dbname=nowhere", "user=nobody"])
+def test_who_is_refused_is_told_at_once(postgres_dsn: str, wrong: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(adbc.Error, match=wrong.partition("=")[2]):
+        Database(f"{postgres_dsn}&{wrong}").value("select 1")
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("url", ["postgres:/u:secret@h/db", "postgresql://u:secret word@127.0.0.1/db"])
+def test_an_address_that_cannot_be_read_is_not_told(url: str) -> None:
+    with pytest.raises(ValueError, match="option url: not an address") as raised:
+        Database(url).value("select 1")
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_read_of_one_moment_that_loses_the_database_says_so(dsn: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from penstock.spark import values
 
@@ -58,6 +59,40 @@ def test_every_row_is_either_columns_or_its_own_text(spark: SparkSession) -> Non
         assert (found, rows[number]["bad"]) == (expected, None), text
     for number, text in enumerate(BAD, len(GOOD)):
         assert (tuple(rows[number][1:6]), rows[number]["bad"]) == ((None,) * 5, text), text
+
+
+NESTED = """
+    tags array<string>, notes map<string, array<string>>, at struct<zip: int not null, lines: array<struct<a: string>>>,
+    price double, cost decimal(8, 2)
+"""
+DEEP = {
+    '{"tags": ["a", null], "notes": {"a": ["b"]}, "at": {"zip": 1, "lines": [{"a": "x"}, {}]}, "cost": 1.5}': True,
+    '{"tags": null, "notes": null, "at": null, "price": 1e3, "cost": 2}': True,
+    '{"tags": []}': True,
+    '{"tags": ["a", 1]}': False,
+    '{"notes": {"a": ["b"], "c": [true]}}': False,
+    '{"at": {"lines": []}}': False,
+    '{"at": {"zip": null}}': False,
+    '{"at": {"zip": 1, "lines": [{"a": "x"}, {"a": 5}]}}': False,
+    '{"price": "NaN"}': False,
+    '{"price": NaN}': False,
+    '{"cost": "1.5"}': False,
+}
+
+
+def test_what_lies_deeper_fits_as_strictly(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(text, text) for text in DEEP], "text string, value string")
+
+    assert {row["text"]: row["bad"] for row in values.parsed(frame, NESTED).collect()} == {
+        text: None if fits else text for text, fits in DEEP.items()
+    }
+
+
+def test_elements_that_must_not_be_null_are_not(spark: SparkSession) -> None:
+    schema = StructType([StructField("tags", ArrayType(StringType(), containsNull=False))])
+    frame = spark.createDataFrame([('{"tags": ["a"]}',), ('{"tags": ["a", null]}',)], "value string")
+
+    assert [row["bad"] for row in values.parsed(frame, schema).collect()] == [None, '{"tags": ["a", null]}']
 
 
 def test_good_and_bad_rows_part(spark: SparkSession) -> None:

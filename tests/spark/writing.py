@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import psycopg
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
+from penstock.spark.columns import ARROW
 from penstock.spark.options import write_options
-from penstock.spark.writer import BatchWriter, Staged
+from penstock.spark.writer import COLUMNS, BatchWriter, Staged
 
 VALUE = StructType([StructField("value", StringType())])
 
@@ -19,6 +20,14 @@ def rows(*values: str, **columns: list[str | None]) -> Iterator[pa.RecordBatch]:
     everything = pa.table({"value": pa.array(values, pa.string()), **columns})
     yield everything.to_batches()[0].slice(0, 0)
     yield from everything.to_batches(max_chunksize=2)
+
+
+def write(dsn: str, columns: Mapping[str, Sequence[object]], **options: str) -> None:
+    """Rows in one task, and the commit."""
+    schema = StructType([StructField(name, COLUMNS[name]) for name in columns])
+    arrays = {name: pa.array(values, ARROW[type(COLUMNS[name])]) for name, values in columns.items()}
+    writer = BatchWriter(write_options({"url": dsn, **options}), schema)
+    writer.commit([writer.write(iter([pa.RecordBatch.from_pydict(arrays)]))])
 
 
 class Write:

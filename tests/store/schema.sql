@@ -108,6 +108,14 @@ CREATE FUNCTION penstock.check_isolation() RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.check_messages(p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.check_range(p_field text, p_value bigint, p_low bigint, p_high bigint) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -615,15 +623,15 @@ CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off';
 
-CREATE FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_name text) RETURNS bigint
+CREATE FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_tenant bigint, p_name text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS bigint
+CREATE FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS bigint
+CREATE FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -755,7 +763,11 @@ CREATE FUNCTION penstock.settle_rollups(p_since timestamp with time zone, p_mome
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) RETURNS SETOF record
+CREATE FUNCTION penstock.staged_portion(p_places tid[], p_now timestamp with time zone, OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) RETURNS record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT name text, OUT places tid[]) RETURNS SETOF record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -773,6 +785,10 @@ CREATE FUNCTION penstock.stream_exists(p_stream text) RETURNS boolean
 
 CREATE FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.stream_queue(p_tenant bigint, p_name text) RETURNS text
+    LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.subscribe(topic text, queue text) RETURNS boolean
@@ -1301,7 +1317,11 @@ CREATE TABLE penstock.spark_ledger (
     query text NOT NULL,
     batch bigint NOT NULL,
     written_at timestamp with time zone NOT NULL,
-    once boolean DEFAULT false NOT NULL
+    once boolean DEFAULT false NOT NULL,
+    tenant_id bigint DEFAULT 0 NOT NULL,
+    target text DEFAULT ''::text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    duplicates bigint DEFAULT 0 NOT NULL
 );
 
 CREATE TABLE penstock.spark_pieces (
@@ -1487,7 +1507,7 @@ ALTER TABLE ONLY penstock.shared_secrets
     ADD CONSTRAINT shared_secrets_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY penstock.spark_ledger
-    ADD CONSTRAINT spark_ledger_pkey PRIMARY KEY (query);
+    ADD CONSTRAINT spark_ledger_pkey PRIMARY KEY (query, tenant_id, target, name);
 
 ALTER TABLE ONLY penstock.spark_pieces
     ADD CONSTRAINT spark_pieces_pkey PRIMARY KEY (read_id, piece);
@@ -1722,6 +1742,10 @@ REVOKE ALL ON FUNCTION penstock.check_fit(p_queue penstock.queues) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_isolation() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.check_messages(p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.check_range(p_field text, p_value bigint, p_low bigint, p_high bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_settings(p_queue penstock.queues) FROM PUBLIC;
@@ -1916,11 +1940,11 @@ REVOKE ALL ON FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids t
 
 REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_name text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_tenant bigint, p_name text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.publish_staged_stream(p_attempts bigint[], p_name text) FROM PUBLIC;
 
@@ -1995,7 +2019,9 @@ REVOKE ALL ON FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now t
 
 REVOKE ALL ON FUNCTION penstock.settle_rollups(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT names text[], OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.staged_portion(p_places tid[], p_now timestamp with time zone, OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT name text, OUT places tid[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_destination text, p_rate integer, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -2004,6 +2030,8 @@ REVOKE ALL ON FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline tex
 REVOKE ALL ON FUNCTION penstock.stream_exists(p_stream text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.stream_queue(p_tenant bigint, p_name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.subscribe(topic text, queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.subscribe(topic text, queue text) TO penstock_admin;

@@ -7,8 +7,10 @@ import re
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from penstock.store.postgres.embedded import EmbeddedPostgres
 from tests.system.serving import penstock
 
 COMMANDS = ["serve", "migrate", "token", "tenant", "queue", "config", "version"]
@@ -171,3 +173,21 @@ def test_migrate_says_what_it_does(fresh_database: str) -> None:
     assert done.stdout.splitlines() == [line.replace("would apply", "applied") for line in planned.stdout.splitlines()]
     assert penstock("migrate", more=more).stdout.strip() == "the schema is up to date"
     assert penstock("migrate", "--dry-run", more=more).stdout.strip() == "the schema is up to date"
+
+
+def test_the_url_of_the_database_is_for_other_programs(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path / "data")
+    store = ("sql", "url", "--data", str(tmp_path / "data"))
+    assert "has not been started" in penstock(*store).stderr
+
+    server.start()
+    try:
+        with psycopg.connect(penstock(*store).stdout.strip()) as connection:
+            assert connection.execute("select 1").fetchall() == [(1,)]
+    finally:
+        server.stop()
+
+    mine = "postgresql://ada:secret@127.0.0.1/mine"
+    assert penstock("sql", "url", "--database-url", mine).stdout.strip() == mine
+    refused = penstock("sql", "url", "--sqlite", str(tmp_path / "file.db"))
+    assert (refused.returncode, refused.stderr) == (1, "penstock: this store is no PostgreSQL: it has no URL\n")

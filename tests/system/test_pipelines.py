@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,15 +19,18 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 import typer
+from pyspark.errors import PySparkRuntimeError
+from typer.testing import CliRunner
 
 from penstock.cli import app, progress
 from penstock.cli import spark as command
 from penstock.errors import Invalid, Unavailable
 from penstock.model.pipelines import PIPELINES
-from penstock.spark.pipelines.causes import cause
+from penstock.spark.pipelines.causes import cause, is_clear, why_no_start
 from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.run import PipelineError, Run
 from penstock.spark.pipelines.run_log import described, scrubbed
+from penstock.store.postgres.migrate import migrate
 from tests.system.serving import environment, penstock
 from tests.test_docs import COMMANDS, options, page, plain, quoted, rows, section
 
@@ -153,6 +158,15 @@ def test_what_a_run_found_out_is_printed(run: Any, capsys: pytest.CaptureFixture
     assert "small · done · 12 rows" in printed.err
 
 
+def test_of_a_run_that_is_done_nothing_is_said_to_be_going_on(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = pipeline_class("cdc")
+    for name in ("_prepare", "_start"):
+        monkeypatch.setattr(pipeline, name, lambda *_: None)
+    monkeypatch.setattr(Run, "watch", lambda *_: None)
+
+    assert run(pipeline(streams=("orders",)).run) == {"state": "done", "error": None, "note": None, "rows": 0}
+
+
 def test_a_failure_is_one_line_and_a_code(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def work(run: Run) -> None:
         run.results = [{"rejected": 3}]
@@ -201,6 +215,58 @@ def test_options_that_cannot_be_are_refused(run: Any) -> None:
         raise ModuleNotFoundError("No module named 'deltalake'", name="deltalake")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["archive"], "name a stream to archive, or ask for the messages"),
+        (["cdc"], "name at least one stream"),
+        (["cdc", "--stream", "s", "--install"], "install needs the names of tables, and one stream for them"),
+        (["replay", "r", "--to", "s", "--follow"], "a replay ends by itself, with what the lake has now"),
+        (["replay", "r", "--to", "s", "--since", "noon"], "'noon' is not a moment like 2026-11-16T08:00:00Z"),
+        (["import", "csv", "x.csv", "--into", "s", "--follow"], "an import ends by itself; run it again for what has"),
+        (["import", "csv"], "files need paths"),
+    ],
+    ids=["archive", "cdc", "install", "replay", "moment", "import", "files"],
+)
+def test_options_are_looked_at_before_anything_is_started(
+    arguments: list[str], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.server.stores.postgres", None)
+
+    done = CliRunner().invoke(app, ["pipeline", "run", *arguments])
+
+    assert (done.exit_code, done.stderr.startswith(f"penstock: {problem}")) == (1, True), done.stderr
+
+
+def test_a_database_is_looked_at_before_spark_is_started(fresh_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "started", None)
+    monkeypatch.setenv("DATABASE_URL", fresh_database)
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        asyncio.run(migrate(fresh_database))
+        connection.execute("select pgque.create_queue('orders')")
+        refused = {
+            ("replay", "r", "--to", "again"): "there is no stream 'again'",
+            ("replay", "r", "--to", "orders", "--target", "queue"): "there is no queue 'orders'",
+            ("archive", "--stream", "orders", "--stream", "again"): "there is no stream 'again'",
+            ("cdc", "--stream", "orders"): "no table is tracked for orders: call pgque.track_table first, or install",
+            ("cdc", "--stream", "nowhere"): "there is no stream 'nowhere'",
+        }
+        for arguments, problem in refused.items():
+            done = CliRunner().invoke(app, ["pipeline", "run", *arguments])
+            assert (done.exit_code, done.stderr) == (1, f"penstock: {problem}\n")
+        assert connection.execute("select count(*) from pgque.subscription").fetchone() == (0,)
+
+
+def test_a_pipeline_has_a_pace_of_its_own_unless_told() -> None:
+    nobody: Any = None
+    paces = [
+        Run(each, spark=nobody, url="", lake="", interval_s=given).interval_s
+        for each, given in ((Small(do=None), None), (Small(do=None), 3.0), (pipeline_class("insights")(), None))
+    ]
+
+    assert paces == [10.0, 3.0, 60.0]
+
+
 def shown(**changes: Any) -> Progress:
     values: dict[str, Any] = {
         "pipeline": "archive", "state": "running", "rows": 12_345, "batches": 3, "rows_per_s": 99.6, "lag_events": None,
@@ -247,6 +313,56 @@ def test_the_cause_of_a_failure_in_one_line() -> None:
     around = RuntimeError("around")
     around.__cause__ = ValueError("the cause password=hunter2")
     assert cause(around) == "the cause password=…"
+    assert not is_clear(around)
+    # As Py4J has it.
+    java = RuntimeError(
+        "An error occurred while calling o155.start.\n: java.io.IOException: mkdir of /l failed\n\tat x"
+    )
+    assert cause(java) == "IOException: mkdir of /l failed"
+
+
+def test_an_error_of_ours_says_all_there_is_to_say() -> None:
+    ours = PipelineError("there are no files x.csv")
+    ours.__cause__ = RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/x.csv")
+    told = RuntimeError(JAVA.replace("adbc_driver_manager.OperationalError", "penstock.spark.streams.StreamError"))
+
+    assert (cause(ours), is_clear(ours)) == ("there are no files x.csv", True)
+    assert (cause(told), is_clear(told)) == ("could not connect", True)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('Exception in thread "main" org.apache.spark.SparkException: Master must be', "Master must be"),
+        ("Error occurred during initialization of VM\nToo small maximum heap", "Too small maximum heap"),
+        ("26/11/16 11:07:07 ERROR Utils: Error: no", None),
+    ],
+    ids=["main", "vm", "none"],
+)
+def test_a_log_tells_why_java_did_not_start(line: str, told: str | None) -> None:
+    assert why_no_start(f"WARNING: Using incubator modules\n{line}\n\tat org.apache.spark.deploy\n") == told
+
+
+@pytest.mark.parametrize("told", ["Error: no such class", "something else"], ids=["told", "not told"])
+def test_a_spark_that_does_not_start_says_why(
+    told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def no_session(*_: object, **__: object) -> None:
+        os.write(2, f"{told}\n".encode())
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr("penstock.spark.session.session", no_session)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with pytest.raises(typer.Exit), command.clearly(False), command.started("x", None, {}, False):
+        raise AssertionError("it has started")
+
+    said, logs = capsys.readouterr().err, list(tmp_path.iterdir())
+    if told.startswith("Error"):
+        assert (said, logs) == ("penstock: Spark did not start: no such class\n", [])
+    else:
+        assert f"the log of Spark is in {logs[0]}" in said
+        assert "[JAVA_GATEWAY_EXITED]" in said
 
 
 def test_settings_are_kept_without_secrets() -> None:

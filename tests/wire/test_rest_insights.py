@@ -88,7 +88,7 @@ async def test_what_never_ended_has_no_latency_and_no_rates(client: httpx.AsyncC
     assert (found["latency"], found["retry_rate"], found["dead_rate"]) == (None, None, None)
 
 
-async def test_hours_come_by_time_and_are_narrowed_by_kind_name_and_time(
+async def test_the_newest_hours_come_first_and_are_narrowed_by_kind_name_and_time(
     client: httpx.AsyncClient, dsn: str, now: datetime
 ) -> None:
     rows = [
@@ -106,14 +106,45 @@ async def test_hours_come_by_time_and_are_narrowed_by_kind_name_and_time(
     def shown(found: Any) -> list[tuple[str, str]]:
         return [(each["kind"], each["name"]) for each in found]
 
-    assert shown(await get(client)) == [("queue", "a"), ("queue", "a"), ("queue", "b"), ("job", "mail")]
+    assert shown(await get(client)) == [("job", "mail"), ("queue", "a"), ("queue", "b"), ("queue", "a")]
     assert shown(await get(client, kind="job")) == [("job", "mail")]
     assert shown(await get(client, name="a")) == [("queue", "a"), ("queue", "a")]
     assert shown(await get(client, kind="job", name="a")) == []
     assert shown(await get(client, **{"from": (now - 31 * HOUR).isoformat(), "to": (now - 3 * HOUR).isoformat()})) == [
         ("job", "x")
     ]
-    assert shown(await get(client, limit=1)) == [("queue", "a")]
+
+
+async def test_pages_follow_one_another_whatever_the_hour_they_end_in(
+    client: httpx.AsyncClient, dsn: str, now: datetime
+) -> None:
+    rows = [rollup(now - age * HOUR, kind=kind, name=name) for age in (1, 2) for kind, name in [
+        ("job", "b,c"), ("job", "b"), ("queue", "a")]]  # fmt: skip
+    record(dsn, "record_rollups", rows, now)
+
+    whole, paged, after = await get(client), [], ""
+    while page := await get(client, limit=2, after=after):
+        paged += page
+        after = ",".join(page[-1][part] for part in ("starts_at", "kind", "name"))
+
+    assert len(whole) == 6
+    assert paged == whole
+
+
+async def test_a_limit_counts_only_what_a_token_reaches(dsn: str) -> None:
+    async with running(store=PostgresStore(dsn), mode=Mode.TOKEN) as live:
+        now = live.engine.clock.now()
+        _, some = await live.engine.tenants.create_token(
+            DEFAULT_TENANT, "some", frozenset({Scope.READ}), queues="[m-z]*"
+        )
+        record(dsn, "record_rollups", [rollup(now, name=name) for name in ("a", "b", "mail")], now)
+        record(dsn, "record_rollup_errors", [error(now, name="a", count=9), error(now)], now)
+        async with live.client(some) as client:
+            rows = await get(client, limit=1)
+            errors = await get(client, "/v1/insights/errors", limit=1)
+            others = await get(client, name="a")
+
+    assert [found["name"] for found in (*rows, *errors, *others)] == ["mail", "mail"]
 
 
 async def test_days_are_rows_of_their_own(client: httpx.AsyncClient, dsn: str, now: datetime) -> None:
@@ -139,7 +170,7 @@ async def test_recording_again_changes_nothing_and_settling_removes_what_is_not_
     found = await get(client, **{"from": (now - 100 * 24 * HOUR).isoformat()})
     errors = await get(client, "/v1/insights/errors")
 
-    assert [(each["name"], each["sent"]) for each in found] == [("letters", 5), ("stays", 7)]
+    assert [(each["name"], each["sent"]) for each in found] == [("stays", 7), ("letters", 5)]
     assert [(each["name"], each["count"]) for each in errors] == [("mail", 3)]
 
 
@@ -166,9 +197,10 @@ async def test_errors_are_summed_over_the_hours_and_the_most_frequent_come_first
         ({"from": "yesterday"}, "from"),
         ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "from"),
         ({"limit": "0"}, "limit"),
+        ({"after": "yesterday,job,mail"}, "after"),
         ({"colour": "red"}, "colour"),
     ],
-    ids=["kind", "step", "moment", "order", "limit", "unknown"],
+    ids=["kind", "step", "moment", "order", "limit", "place", "unknown"],
 )
 async def test_bad_questions_name_the_field(client: httpx.AsyncClient, query: dict[str, str], field: str) -> None:
     answer = await client.get("/v1/insights", params=query)

@@ -22,6 +22,8 @@ LONGEST = 200
 """In bytes: file systems take names of 255."""
 
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(number) for number in range(32)}
+ESCAPED = "[" + "".join(f"\\x{ord(letter):02x}" for letter in sorted(_ESCAPED)) + "]"
+"""The same letters as a regular expression."""
 _TYPES = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_boolean)
 
 

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.fs as arrow_fs
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 from pyspark.taskcontext import TaskContext
 
-from penstock.spark.lake import folder, partitions
+from penstock.spark.lake import partitions
+from penstock.spark.lake.errors import LakeError
 from penstock.spark.lake.files import AddedFile, TaskFiles
+from penstock.spark.lake.folder import Folder
 from penstock.spark.lake.options import LakeOptions
 from penstock.spark.lake.reader import table_files
 from penstock.spark.lake.schemas import arrow_schema, delta_schema
@@ -36,16 +39,14 @@ class _LakeWriter:
         self._options = options
         self._schema = schema
         self._arrow = arrow_schema(schema)
-        self._partition_by = options.partition_by or _partition_columns(options)
+        self._partition_by = options.partition_by or _partition_columns(options, schema.names)
         partitions.check(self._arrow, self._partition_by)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
         task = f"{context.partitionId():05d}" if context is not None else "00000"
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
-        make(self._options.path)
-        place = filesystem(self._options.path, self._options.storage)
-        below = folder.staging() if self._options.table_format == "parquet" else ""
+        place, below = self._place()
         files = TaskFiles(place, self._arrow, self._partition_by, below, task)
         try:
             for batch in iterator:
@@ -55,10 +56,18 @@ class _LakeWriter:
             files.discard()
             raise
 
+    def _place(self) -> tuple[arrow_fs.FileSystem, str]:
+        """Where a task writes: into the table, or beside it where a reader would take whatever lies there."""
+        if self._options.table_format == "parquet":
+            table = Folder(self._options.path, self._options.storage)
+            return table.files, table.staging()
+        make(self._options.path)
+        return filesystem(self._options.path, self._options.storage), ""
+
     def _commit(self, messages: list[WriterCommitMessage | None], app: str | None, version: int | None) -> None:
         if self._options.table_format == "parquet":
             tasks = [message.files for message in messages if isinstance(message, Written)]
-            folder.move_in(self._options.path, self._options.storage, tasks, app, version or 0)
+            Folder(self._options.path, self._options.storage).move_in(tasks, app, version or 0)
             return
         make(self._options.path)
         added = _files(messages)
@@ -78,7 +87,7 @@ class _LakeWriter:
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Also called when the commit failed, and nobody knows how far it came: then `vacuum` decides, not we."""
         if self._options.table_format == "parquet":
-            place = filesystem(self._options.path, self._options.storage)
+            place = Folder(self._options.path, self._options.storage).files
             remove(place, [each.path for each in _files(messages)])
 
     _overwrites = False
@@ -109,10 +118,17 @@ class LakeStreamWriter(_LakeWriter, DataSourceStreamArrowWriter):
         self._abort(messages)
 
 
-def _partition_columns(options: LakeOptions) -> tuple[str, ...]:
+def _partition_columns(options: LakeOptions, names: list[str]) -> tuple[str, ...]:
     if options.table_format != "delta" or not exists(options.path, options.storage):
         return ()
-    return tuple(opened(options.path, options.storage).metadata().partition_columns)
+    table = opened(options.path, options.storage)
+    found = tuple(table.metadata().partition_columns)
+    if missing := [name for name in found if name not in names]:
+        there = ", ".join(field.name for field in table.schema().fields)
+        raise LakeError(
+            f"{options.path} is a table of {there}, partitioned by {', '.join(found)}; these rows have no {missing[0]}"
+        )
+    return found
 
 
 def _files(messages: list[WriterCommitMessage | None]) -> list[AddedFile]:

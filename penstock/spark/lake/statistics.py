@@ -44,12 +44,21 @@ def _widen(bounds: dict[str, tuple[Any, Any] | None], name: str, found: Any, val
         return
     if found is not None and found.has_null_count and found.null_count == values:
         return  # only nulls: they have no bounds, and widen none
-    low, high = (_told(found.min), _told(found.max)) if found is not None and found.has_min_max else (None, None)
+    low, high = _bounds(found)
     if low is None or high is None:
         bounds[name] = None
         return
     before = bounds.get(name)
     bounds[name] = (low, high) if before is None else (min(before[0], low), max(before[1], high))
+
+
+def _bounds(found: Any) -> tuple[Any, Any]:
+    if found is None or not found.has_min_max:
+        return None, None
+    try:
+        return _told(found.min), _told(found.max)
+    except OverflowError:  # a year that Python has no date for
+        return None, None
 
 
 def _told(value: Any) -> Any:

@@ -39,6 +39,12 @@ class QueryProgress:
     ticks: dict[str, int] = field(default_factory=dict)
     """How far each stream was read."""
     last: Entry | None = None
+    id: str = field(init=False)
+    name: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Asked once: a run whose Java has died is told of, too.
+        self.id, self.name = str(self.query.id), self.query.name
 
     def look(self) -> None:
         newest = self.query.lastProgress
@@ -64,8 +70,8 @@ class QueryProgress:
         """What is kept of it in the run's row."""
         last = self.last or {}
         return {
-            "id": self.query.id,
-            "name": self.query.name,
+            "id": self.id,
+            "name": self.name,
             "batch": last.get("batchId"),
             "rows": self.rows,
             "batches": self.batches,

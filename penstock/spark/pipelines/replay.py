@@ -1,7 +1,7 @@
 """`replay`: a part of the lake back into a stream or a queue, once for each name of a replay.
 
-The write is one transaction with the replay's name in the ledger. A replay that was killed left nothing; one that is
-run again after it was done writes nothing.
+The write is one transaction with the replay's name in the ledger, however many tasks bring the rows. A replay that was
+killed left nothing; one that is run again after it was done writes nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from pyspark.sql import functions as f
 from penstock.spark import lake
 from penstock.spark.database import Database
 from penstock.spark.pipelines.run import PipelineError, Run
+from penstock.spark.streams import Stream
+from penstock.spark.tenants import stream_prefix, tenant_id
+from penstock.spark.writer import TAKEN
 
 TARGETS = ("stream", "queue")
+ORDERS = ("time", "key", "none")
 MOMENTS = ("timestamp", "archived_at")
+ORDERED_BY = (*MOMENTS, "offset", "id")
 SENT = {
     "value": ("value", "body"),
     "type": ("type",),
@@ -28,7 +33,10 @@ SENT = {
     "headers": ("headers",),
 }
 """What is sent, and which columns it may come from."""
+GROUP = "replay"
+"""Of rows without a key, in a FIFO queue."""
 
+_QUEUE = "select true from penstock.queues as q where q.tenant_id = $1 and q.name = $2"
 _DONE = "select l.batch from penstock.spark_ledger as l where l.query = $1"
 
 
@@ -48,12 +56,33 @@ class Replay:
     where: str | None = None
     """An SQL condition on the columns of the table."""
     limit: int | None = None
+    """The earliest of them."""
+    order: str = "time"
+    """What stays in order: all by their time, those of each key, or nothing. Only the first needs one task for all."""
     dry_run: bool = False
     tenant: str = "default"
+    """Whose rows, and whose stream or queue."""
 
-    def run(self, run: Run) -> None:
+    def check(self, follow: bool) -> None:
+        if follow:
+            raise PipelineError("a replay ends by itself, with what the lake has now")
         if self.target not in TARGETS:
             raise PipelineError(f"a replay goes into a stream or a queue, not into {self.target!r}")
+        if self.order not in ORDERS:
+            raise PipelineError(f"the order {self.order!r} is none of {', '.join(ORDERS)}")
+        for text in (self.since, self.until):
+            if text is not None:
+                _moment(text)
+
+    def check_database(self, url: str) -> None:
+        with closing(Database(url)) as database:
+            if self.target == "stream":
+                Stream(database, self.to, prefix=stream_prefix(database, self.tenant)).check()
+            elif database.value(_QUEUE, tenant_id(database, self.tenant), self.to) is None:
+                raise PipelineError(f"there is no queue {self.to!r}")
+
+    def run(self, run: Run) -> None:
+        self.check(run.follow)
         app = f"replay-{self.id}"
         if not self.dry_run and _done(run.url, app):
             run.note(f"replay {self.id!r} was done before; nothing is sent twice under one name")
@@ -64,13 +93,24 @@ class Replay:
             run.note(f"{rows} rows would be sent")
             run.results.append({"would be sent": rows, "from": self.table, "to": self.to})
             return
-        # In one task, since they are to be in order: rows of different tasks are published one task after another.
-        ordered = chosen.orderBy(*_order(chosen)).coalesce(1)
-        ordered.select(*_sent(chosen)).write.format("penstock").options(
+        sent = self._spread(chosen).select(*_sent(chosen, self.target, is_fifo=self.to.endswith(".fifo")))
+        self.check_database(run.url)
+        sent.write.format("penstock").options(
             url=run.url, target=self.target, name=self.to, tenant=self.tenant, txnAppId=app, txnVersion="0"
         ).mode("append").save()
         run.count(rows)
         run.note(f"{rows} rows were sent to {self.target} {self.to}")
+
+    def _spread(self, chosen: DataFrame) -> DataFrame:
+        """Over the tasks that send: a stream keeps the order of each task, and knows none between large ones."""
+        if self.order == "none":
+            return chosen
+        if self.order == "time":
+            return chosen.orderBy(*_order(chosen)).coalesce(1)
+        key = _source(chosen, "key")
+        if key is None:
+            raise PipelineError(f"the table {self.table!r} has no column {' or '.join(SENT['key'])} to go by")
+        return chosen.repartition(f.col(key)).sortWithinPartitions(*_order(chosen))
 
     def _chosen(self, frame: DataFrame) -> DataFrame:
         moment = next((name for name in MOMENTS if name in frame.columns), None)
@@ -86,6 +126,9 @@ class Replay:
                 # The same for the folders, so that Spark leaves most of them alone.
                 day = f.lit(at.date())
                 frame = frame.where(f.col("date") >= day if is_since else f.col("date") <= day)
+        if "tenant" in frame.columns:
+            # Null in rows that are older than the column.
+            frame = frame.where(f.coalesce("tenant", f.lit(self.tenant)) == self.tenant)
         if self.where is not None:
             frame = frame.where(self.where)
         return frame if self.limit is None else frame.orderBy(*_order(frame)).limit(self.limit)
@@ -96,19 +139,40 @@ def _done(url: str, app: str) -> bool:
         return database.value(_DONE, app) is not None
 
 
-def _sent(frame: DataFrame) -> list[Column]:
-    found = []
+def _sent(frame: DataFrame, target: str, *, is_fifo: bool) -> list[Column]:
+    found: dict[str, Column] = {}
     for wanted, names in SENT.items():
-        name = next((each for each in names if each in frame.columns), None)
+        if wanted not in TAKEN[target]:
+            continue
+        name = _source(frame, wanted)
         if name is not None:
-            found.append(f.col(f"`{name}`").alias(wanted))
+            found[wanted] = f.col(name)
         elif wanted == "value":
             raise PipelineError(f"the table has none of the columns {', '.join(names)} to send")
-    return found
+    if "type" in found and "full_type" in frame.columns:
+        found["type"] = f.coalesce("full_type", found["type"])
+    if target == "queue" and "headers" in found:
+        # An event may have any text there, a message only an object.
+        is_object = f.get_json_object(found["headers"], "$").startswith("{")
+        found["headers"] = f.when(is_object, found["headers"])
+    if is_fifo and target == "queue":
+        # Rows of one body are several all the same; those without a group are one, so that they stay in order.
+        found["dedup_id"] = f.expr("uuid()")
+        found["key"] = f.coalesce(found["key"], f.lit(GROUP)) if "key" in found else f.lit(GROUP)
+    return [column.alias(name) for name, column in found.items()]
+
+
+def _source(frame: DataFrame, wanted: str) -> str | None:
+    return next((name for name in SENT[wanted] if name in frame.columns), None)
 
 
 def _order(frame: DataFrame) -> list[str]:
-    return [name for name in (*MOMENTS, "offset", "id") if name in frame.columns]
+    found = [name for name in ORDERED_BY if name in frame.columns]
+    if not found:
+        raise PipelineError(
+            f"the table has none of the columns {', '.join(ORDERED_BY)} to go by; order 'none' needs none"
+        )
+    return found
 
 
 def _moment(text: str) -> datetime:

@@ -25,7 +25,11 @@ SETTLE_S = 60.0
 
 
 class Pipeline(Protocol):
-    """A frozen dataclass of settings. A field `tenant` says whose the run is."""
+    """A frozen dataclass of settings. A field `tenant` says whose the run is.
+
+    It may have more: `interval_s`, how often it looks for more unless someone says otherwise; and what is asked before
+    Spark is started, which takes a while: `check(follow)`, of settings alone, and `check_database(url)`.
+    """
 
     name: ClassVar[str]
 
@@ -51,7 +55,7 @@ class Run:
         url: str,
         lake: str,
         follow: bool = False,
-        interval_s: float = INTERVAL_S,
+        interval_s: float | None = None,
     ) -> None:
         self.spark = spark
         self.url = url
@@ -62,7 +66,7 @@ class Run:
         self.error: str | None = None
         self.results: list[dict[str, Any]] = []
         """Rows of a table that a pipeline leaves for whoever ran it; stored with the run, so short and few."""
-        self._interval_s = interval_s
+        self.interval_s: float = getattr(pipeline, "interval_s", INTERVAL_S) if interval_s is None else interval_s
         self._stop = threading.Event()
         self._began = time.monotonic()
         self._queries: list[QueryProgress] = []
@@ -75,11 +79,9 @@ class Run:
 
     def trigger(self) -> dict[str, Any]:
         """For `writeStream.trigger(**run.trigger())`."""
-        return (
-            {"processingTime": f"{int(self._interval_s * 1000)} milliseconds"}
-            if self.follow
-            else {"availableNow": True}
-        )
+        if not self.follow:
+            return {"availableNow": True}
+        return {"processingTime": f"{int(self.interval_s * 1000)} milliseconds"}
 
     def place(self, *parts: str) -> str:
         """A path below the lake."""
@@ -110,8 +112,8 @@ class Run:
         if self._stop.is_set():
             raise RunStopped
 
-    def note(self, text: str) -> None:
-        """One line on what is being done, shown and stored."""
+    def note(self, text: str | None) -> None:
+        """One line on what is being done, shown and stored; None when it is done."""
         self._note = text
 
     def count(self, rows: int) -> None:
@@ -177,8 +179,8 @@ class Run:
 
     def _watched(self, query: StreamingQuery) -> QueryProgress:
         """A query that is started again, as in rounds, goes on counting."""
-        before = next((each for each in self._queries if each.query.id == query.id), None)
         watched = QueryProgress(query)
+        before = next((each for each in self._queries if each.id == watched.id), None)
         if before is not None:
             watched = QueryProgress(query, before.rows, before.batches, before.ticks)
         # In one go: the reporter reads the list meanwhile.
@@ -190,6 +192,18 @@ class Run:
             query.look()
 
 
+def check(pipeline: Pipeline, follow: bool) -> None:
+    """Raises when its settings cannot be."""
+    if (asked := getattr(pipeline, "check", None)) is not None:
+        asked(follow)
+
+
+def check_database(pipeline: Pipeline, url: str) -> None:
+    """Raises when the database lacks what the pipeline needs there."""
+    if (asked := getattr(pipeline, "check_database", None)) is not None:
+        asked(url)
+
+
 @contextmanager
 def running(
     pipeline: Pipeline,
@@ -198,7 +212,7 @@ def running(
     url: str,
     lake: str,
     follow: bool = False,
-    interval_s: float = INTERVAL_S,
+    interval_s: float | None = None,
     show: Show | None = None,
 ) -> Iterator[Run]:
     """A run with its row in the database, which is kept up to date until the block ends, one way or another."""
@@ -231,7 +245,7 @@ def run_pipeline(
     url: str,
     lake: str,
     follow: bool = False,
-    interval_s: float = INTERVAL_S,
+    interval_s: float | None = None,
     show: Show | None = None,
 ) -> None:
     """Run a pipeline to its end."""

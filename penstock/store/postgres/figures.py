@@ -7,10 +7,10 @@ from datetime import datetime
 
 from penstock.model.figures import ConsumerFigures, JobFigures, ScheduleFigures, StreamFigures
 from penstock.model.jobs import JobStatus
+from penstock.model.stream_names import owner_of
 from penstock.model.tenants import TenantId
 from penstock.store.figures import PRIORITIES
 from penstock.store.postgres.connections import Connections
-from penstock.store.postgres.stream_store import owner_of
 
 _STATUSES = [status for status in JobStatus if status is not JobStatus.FAILED]
 

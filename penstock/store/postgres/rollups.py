@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
 
-from penstock.model.rollups import Rollup, RollupError, RollupKind, Step
+from penstock.model.rollups import Place, Rollup, RollupError, RollupKind, Step
 from penstock.model.tenants import TenantId
 from penstock.store.postgres.connections import Connections
 from penstock.store.postgres.rows import Row
@@ -25,25 +25,32 @@ class PostgresRollups:
         step: Step,
         *,
         kind: RollupKind | None,
-        name: str | None,
+        names: Sequence[str] | None,
         since: datetime,
         until: datetime,
+        after: Place | None,
         limit: int,
     ) -> Sequence[Rollup]:
-        found = await self._connections.rows("list_rollups", tenant, step, kind, name, since, until, limit)
+        found = await self._connections.rows(
+            "list_rollups", tenant, step, kind, names, since, until, limit, *(after or (None, None, None))
+        )
         return [_rollup(row) for row in found]
+
+    async def rollup_names(self, tenant: TenantId, since: datetime, until: datetime) -> Sequence[str]:
+        found = await self._connections.rows("list_rollup_names", tenant, since, until)
+        return [row["name"] for row in found]
 
     async def top_errors(
         self,
         tenant: TenantId,
         *,
         kind: RollupKind | None,
-        name: str | None,
+        names: Sequence[str] | None,
         since: datetime,
         until: datetime,
         limit: int,
     ) -> Sequence[RollupError]:
-        found = await self._connections.rows("top_rollup_errors", tenant, kind, name, since, until, limit)
+        found = await self._connections.rows("top_rollup_errors", tenant, kind, names, since, until, limit)
         return [_error(row) for row in found]
 
 

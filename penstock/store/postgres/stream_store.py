@@ -1,19 +1,15 @@
-"""Streams on PostgreSQL: the schema pgque, called like any SQL user would.
-
-Its names know no tenants. The default tenant's streams have their own names there, so that SQL users find them; those
-of tenant 7 are called `t7:…`, and no name that comes through a door has a colon.
-"""
+"""Streams on PostgreSQL: the schema pgque, called like any SQL user would."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.errors import StreamNotFound, SubscriptionNotFound
+from penstock.model.stream_names import prefix_of, queue_of
 from penstock.model.streams import (
     ConsumerStats,
     DeadEvent,
@@ -25,7 +21,7 @@ from penstock.model.streams import (
     StreamSettings,
     StreamStats,
 )
-from penstock.model.tenants import DEFAULT_TENANT, TenantId
+from penstock.model.tenants import TenantId
 from penstock.store.postgres.connections import Connections
 from penstock.store.postgres.stream_listener import StreamListener
 from penstock.store.postgres.ticking import Ticking
@@ -34,25 +30,6 @@ DEFAULT_RETRIES = 5
 """What `pgque.nack` takes when a queue says nothing."""
 
 _SECONDS = {"ticker_max_lag", "ticker_idle_period", "rotation_period", "event_ttl"}
-
-
-_OWNED = re.compile(r"t([1-9]\d{0,18}):(.+)", re.DOTALL)
-"""What SQL users call otherwise is the default tenant's."""
-
-
-def prefix_of(tenant: TenantId) -> str:
-    return "" if tenant == DEFAULT_TENANT else f"t{tenant}:"
-
-
-def queue_of(tenant: TenantId, name: str) -> str:
-    """The name of a tenant's stream in the database."""
-    return prefix_of(tenant) + name
-
-
-def owner_of(queue: str) -> tuple[TenantId, str]:
-    """Back from there: whose stream it is, and what its tenant calls it."""
-    owned = _OWNED.fullmatch(queue)
-    return (TenantId(int(owned[1])), owned[2]) if owned is not None else (DEFAULT_TENANT, queue)
 
 
 class PostgresStreams:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.model.stream_names import queue_of
 from penstock.model.tenants import TenantId
 from penstock.model.topics import (
     STALE,
@@ -21,7 +22,6 @@ from penstock.model.topics import (
     Topic,
 )
 from penstock.store.postgres.rows import Row
-from penstock.store.postgres.stream_store import queue_of
 
 STATES = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.DELIVERED, DeliveryState.EXHAUSTED)
 """By the numbers they are kept as."""

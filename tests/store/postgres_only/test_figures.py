@@ -11,11 +11,11 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.model import DEFAULT_TENANT, TenantId
 from penstock.model.figures import ConsumerFigures
+from penstock.model.stream_names import owner_of
 from penstock.model.streams import NewEvent
 from penstock.store.postgres.connections import PLANNING, SQL
 from penstock.store.postgres.migrate import migrate
 from penstock.store.postgres.store import PostgresStore
-from penstock.store.postgres.stream_store import owner_of
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ WRITING = {
     "force_tick": "pgque.force_tick('{queue}')",
     "force_next_tick": "pgque.force_next_tick('{queue}')",
     "tick_if_waiting": "pgque.tick_if_waiting('{queue}')",
+    "tick_now": "pgque.tick_now('{queue}')",
     "expect_events": "pgque.expect_events('{queue}')",
     "test_send": "pgque.test_send('{queue}', '1')",
     "test_consume": "pgque.test_consume('{queue}', 'app', 'default')",

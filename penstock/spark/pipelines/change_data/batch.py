@@ -14,9 +14,18 @@ from penstock.spark.database import Database
 from penstock.spark.lake.storage import folder, is_folder
 from penstock.spark.pipelines.change_data.columns import ChangeDataError, check_names, merged
 from penstock.spark.pipelines.change_data.copy import Mirror, begin, copy, mirror_of
-from penstock.spark.pipelines.change_data.events import Shape, changes, cuts, in_order, of_table, shapes, versions
+from penstock.spark.pipelines.change_data.events import (
+    Shape,
+    changes,
+    cuts,
+    in_order,
+    names,
+    of_table,
+    shape_of,
+    versions,
+)
 from penstock.spark.pipelines.change_data.merges import merge_current, merge_history
-from penstock.spark.pipelines.change_data.source import catalog_types, check_key, tracked
+from penstock.spark.pipelines.change_data.source import TableName, catalog_types, check_key, check_values, tracked
 from penstock.spark.pipelines.change_data.tables import MARK, OWN, QUERY, LakeTable, key_of
 from penstock.spark.pipelines.change_data.upkeep import tidy
 
@@ -39,48 +48,39 @@ class ApplyChanges:
         query = query_id(spark, self.checkpoint)
         told = changes(events).persist()
         try:
-            for shape in shapes(told):
-                if not self.tables or str(shape.name) in self.tables:
-                    self._apply(spark, told, shape, query, batch)
+            for name in names(told):
+                if not self.tables or str(name) in self.tables:
+                    self._apply(spark, told, name, query, batch)
         finally:
             told.unpersist()
 
-    def _apply(self, spark: SparkSession, told: DataFrame, shape: Shape, query: str, batch: int) -> None:
-        mirror = mirror_of(self.current, self.history, shape.name)
+    def _apply(self, spark: SparkSession, told: DataFrame, name: TableName, query: str, batch: int) -> None:
+        mirror = mirror_of(self.current, self.history, name)
         if all(table.has(query, batch) for table in mirror.tables):
             return
         with closing(Database(self.url)) as database:
-            key = self._ready(spark, database, mirror, shape)
-            known = catalog_types(database, shape.name)
-        if key is None:
+            source = next((each for each in tracked(database, self.stream) if each.name == name), None)
+            if source is not None and self.snapshot and not mirror.copied:
+                # It was tracked since the run began. What the batch tells of it is in the copy.
+                copy(spark, self.url, [(mirror, source)])
+            # A copy is the way out of changes that cannot be applied, so what it has seen is not even looked at.
+            fresh = of_table(told, name, mirror.seen if mirror.copied else None)
+            shape = shape_of(fresh, () if source is None else source.option("ignore") or ())
+            known = catalog_types(database, name)
+        if shape is None:
             return
+        key = _key_of(mirror, shape)
+        if not mirror.copied:
+            if not shape.columns:
+                return
+            begin(mirror, key, merged(str(name), [], known, shape.columns))
         for table in mirror.tables:
             _claim(mirror, table, query)
         for table in mirror.tables:
-            table.fit(merged(str(shape.name), table.columns(), known, shape.columns))
-        self._merge(of_table(told, shape.name, mirror.seen), mirror, shape, key, query, batch)
+            table.fit(merged(str(name), table.columns(), known, shape.columns))
+        self._merge(fresh, mirror, shape, key, query, batch)
         if self.compact_every and batch % self.compact_every == self.compact_every - 1:
             tidy(mirror.tables)
-
-    def _ready(self, spark: SparkSession, database: Database, mirror: Mirror, shape: Shape) -> tuple[str, ...] | None:
-        """The key, when the lake has tables that take the changes; None when there is nothing to take."""
-        if len(shape.keys) > 1:
-            raise ChangeDataError(f"table {shape.name}: its key changed from one event to another: {shape.keys}")
-        [key] = shape.keys
-        if shape.columns:
-            check_key(shape.name, key, shape.columns)
-            check_names(str(shape.name), shape.columns, OWN)
-        key_of(str(shape.name), mirror.tables, key)
-        if mirror.copied:
-            return key
-        if self.snapshot and (found := [each for each in tracked(database, self.stream) if each.name == shape.name]):
-            # It was tracked since the run began. What the batch tells of it is in the copy.
-            copy(spark, self.url, [(mirror, found[0])])
-            return key
-        if not shape.columns:
-            return None
-        begin(mirror, key, merged(str(shape.name), [], catalog_types(database, shape.name), shape.columns))
-        return key
 
     def _merge(
         self, told: DataFrame, mirror: Mirror, shape: Shape, key: tuple[str, ...], query: str, batch: int
@@ -90,13 +90,28 @@ class ApplyChanges:
         rows = in_order(told, columns, floor, truncated=shape.truncated)
         emptied = cuts(rows) if shape.truncated else None
         found = _arrow(versions(rows, key, last_only=mirror.history is None))
-        _check_keys(mirror, found, key)
-        names = [column.name for column in columns]
-        if not mirror.current.has(query, batch):
-            merge_current(mirror.current, found, key, names, emptied, {query: batch})
-        if mirror.history is not None and not mirror.history.has(query, batch):
-            done = {query: batch} | ({} if floor is None else {MARK: floor})
-            merge_history(mirror.history, found, key, names, emptied, done)
+        check_values(mirror.name, key, lambda name: int(found[name].null_count))
+        written = [column.name for column in columns]
+        merge_current(mirror.current, found, key, written, emptied, (query, batch))
+        if mirror.history is not None:
+            merge_history(mirror.history, found, key, written, emptied, (query, batch), floor)
+
+
+def _key_of(mirror: Mirror, shape: Shape) -> tuple[str, ...]:
+    """By which the changes name their rows, when the lake can take them."""
+    name = str(mirror.name)
+    if len(shape.keys) > 1:
+        raise ChangeDataError(
+            f"table {name}: its key changed from one event to another: {shape.keys}. Remove the table's folders from"
+            " the lake and run again with a snapshot."
+        )
+    [key] = shape.keys
+    if shape.columns:
+        check_key(mirror.name, key, shape.columns)
+        there = [column.name for column in mirror.current.columns()]
+        check_names(name, dict.fromkeys([*there, *shape.columns]), OWN)
+    key_of(name, mirror.tables, key)
+    return key
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
@@ -129,8 +144,3 @@ def _arrow(rows: DataFrame) -> pa.Table:
         for field in found.schema
     ]
     return found.cast(pa.schema(fields))
-
-
-def _check_keys(mirror: Mirror, rows: pa.Table, key: tuple[str, ...]) -> None:
-    if lost := [name for name in key if rows[name].null_count]:
-        raise ChangeDataError(f"table {mirror.name}: a value of the key column {lost[0]} cannot be in the lake")

@@ -11,6 +11,8 @@ with recursive typed as (
     and c.relname = $2
     and a.attnum > 0
     and not a.attisdropped
+    -- A virtual column is computed when it is read: no trigger is told its value.
+    and a.attgenerated <> 'v'
   union all
   select y.attname, y.attnum, t.typbasetype, case when y.modifier >= 0 then y.modifier else t.typtypmod end
   from typed as y
@@ -56,7 +58,11 @@ from pg_catalog.pg_class as c
 where c.oid = pg_catalog.format('%I.%I', $1::text, $2::text)::regclass;
 
 -- name: track
-select pgque.track_table($1::regclass, $2);
+-- By the name that the pipeline shows, which quotes nothing. No row when there is no such table.
+select pgque.track_table(c.oid::regclass, $2)
+from pg_catalog.pg_class as c
+join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where n.nspname || '.' || c.relname = $1;
 
 -- name: make_stream
 select pgque.create_queue($1);

@@ -23,7 +23,14 @@ from penstock.spark.database import Database
 from penstock.spark.events import SnapshotParts, snapshot_parts
 from penstock.spark.pipelines.change_data.columns import ChangeDataError, Column, check_names, values
 from penstock.spark.pipelines.change_data.pieces import PiecesSource, TextDatabase
-from penstock.spark.pipelines.change_data.source import SQL, TableName, Tracked, copied_columns, identifier
+from penstock.spark.pipelines.change_data.source import (
+    SQL,
+    TableName,
+    Tracked,
+    check_values,
+    copied_columns,
+    identifier,
+)
 from penstock.spark.pipelines.change_data.tables import CURRENT, HISTORY, MARK, OWN, SNAPSHOT, LakeTable
 
 NO_COPY = "none"
@@ -136,7 +143,9 @@ def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked
             check_names(str(table.name), [column.name for column in columns], OWN)
             pages = int(database.value(SQL["pages"], mirror.name.schema, mirror.name.table))
             texts = _texts(spark, url, snapshot.name, [*_queries(mirror.name, columns, pages)], columns)
-            _fill(spark, mirror, texts, columns, snapshot.moment)
+            for each in mirror.tables:
+                each.clear_unless(columns)
+            _fill(spark, mirror, texts, columns, key, snapshot.moment)
             rows += mirror.current.open().count()
             for each in mirror.tables:
                 each.set(key=json.dumps(key), snapshot=snapshot.seen)
@@ -151,12 +160,20 @@ def begin(mirror: Mirror, key: Sequence[str], columns: Sequence[Column]) -> None
         each.set(key=json.dumps(key), snapshot=NO_COPY)
 
 
-def _fill(spark: SparkSession, mirror: Mirror, texts: DataFrame, columns: Sequence[Column], moment: int) -> None:
+def _fill(
+    spark: SparkSession,
+    mirror: Mirror,
+    texts: DataFrame,
+    columns: Sequence[Column],
+    key: Sequence[str],
+    moment: int,
+) -> None:
     began = f.timestamp_micros(f.lit(moment))
     rows = texts.select(*values(columns), f.lit(0).cast("bigint").alias("_offset"), began.alias("_changed_at"))
     for each in mirror.tables:
         each.changed()
     _write(rows, mirror.current.path)
+    check_values(mirror.name, key, mirror.current.nulls)
     if mirror.history is None:
         return
     there = lake.read(spark, mirror.current.path)

@@ -32,7 +32,6 @@ _END = "struct<offset: bigint, moment: timestamp, op: string>"
 class Shape:
     """What the changes of one table in a batch have in common."""
 
-    name: TableName
     keys: tuple[tuple[str, ...], ...]
     """More than one when the key was another one halfway."""
     columns: tuple[str, ...]
@@ -63,21 +62,27 @@ def changes(events: DataFrame) -> DataFrame:
     return told.where(f.col("op").isin(*OPERATIONS) & named)
 
 
-def shapes(told: DataFrame) -> list[Shape]:
-    found = told.groupBy("schema", "table").agg(
+def names(told: DataFrame) -> list[TableName]:
+    """The tables that are told of, in an order of their own."""
+    found = [TableName(*row) for row in told.select("schema", "table").distinct().collect()]
+    return sorted(found, key=lambda name: (name.schema, name.table))
+
+
+def shape_of(told: DataFrame, ignored: Sequence[str]) -> Shape | None:
+    """Of the changes of one table; None when there are none. Columns that its trigger leaves out by now are left out
+    of older changes too: it may be what they cannot be applied for."""
+    [row] = told.agg(
         f.collect_set("pkey").alias("keys"),
         f.array_distinct(f.flatten(f.collect_set(f.json_object_keys("value")))).alias("columns"),
         f.max(f.col("op") == "TRUNCATE").alias("truncated"),
+    ).collect()
+    if not row["keys"]:
+        return None
+    return Shape(
+        tuple(sorted(tuple(key) for key in row["keys"])),
+        tuple(name for name in row["columns"] if name not in ignored),
+        bool(row["truncated"]),
     )
-    return [
-        Shape(
-            TableName(row["schema"], row["table"]),
-            tuple(sorted(tuple(key) for key in row["keys"])),
-            tuple(row["columns"]),
-            bool(row["truncated"]),
-        )
-        for row in sorted(found.collect(), key=lambda row: (row["schema"], row["table"]))
-    ]
 
 
 def of_table(told: DataFrame, name: TableName, seen: SnapshotParts | None) -> DataFrame:

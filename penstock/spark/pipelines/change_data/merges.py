@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as compute
@@ -22,8 +22,9 @@ def merge_current(
     key: Sequence[str],
     columns: Sequence[str],
     cuts: Cuts | None,
-    done: dict[str, int],
+    done: tuple[str, int],
 ) -> None:
+    """`done` is what the table remembers: the query and the number of its batch."""
     last = rows.filter(rows["__last"])
     source = _renamed(last, [*columns, UNFIT], {"__offset": "_offset", "__moment": "_changed_at", "__gone": "__gone"})
     written = _same([*columns, UNFIT, "_offset", "_changed_at"])
@@ -48,9 +49,13 @@ def merge_history(
     key: Sequence[str],
     columns: Sequence[str],
     cuts: Cuts | None,
-    done: dict[str, int],
+    done: tuple[str, int],
+    floor: int | None,
 ) -> None:
-    """Versions that the batch ends are matched, those that it begins are not: one commit does both."""
+    """Versions that the batch ends are matched, those that it begins are not: one commit does both.
+
+    `floor` is the latest moment that the table knew of before.
+    """
     begun = _begun(rows, [*columns, UNFIT])
     source = pa.concat_tables([_ended(rows, key), begun], promote_options="default")
     open_one = f"{same_key(key)} and source.`__ends` and target.`_is_current` = true"
@@ -74,7 +79,7 @@ def merge_history(
             merger = merger.when_not_matched_by_source_update(emptied, "target.`_is_current` = true")
         return merger
 
-    _merge(table, source, open_one, clauses, done | {MARK: _latest(rows, cuts, done.get(MARK))})
+    _merge(table, source, open_one, clauses, done, {MARK: _latest(rows, cuts, floor)})
 
 
 def _merge(
@@ -82,9 +87,12 @@ def _merge(
     source: pa.Table,
     predicate: str,
     clauses: Callable[[TableMerger], TableMerger],
-    done: dict[str, int],
+    done: tuple[str, int],
+    marks: Mapping[str, int] | None = None,
 ) -> None:
-    lake.merge(table.path, source, predicate, clauses, marks=done)
+    # Another run may be in the same batch: whoever loses must find that it is done.
+    query, batch = done
+    lake.merge(table.path, source, predicate, clauses, app=query, version=batch, marks=marks)
     table.changed()
 
 

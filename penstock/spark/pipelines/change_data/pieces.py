@@ -17,7 +17,7 @@ from penstock.spark.database import Database
 # Values are written as the change trigger writes them.
 _SETTINGS = (
     "set datestyle = 'ISO, YMD'", "set intervalstyle = 'postgres'", "set bytea_output = 'hex'",
-    "set extra_float_digits = 1", "set timezone = 'UTC'",
+    "set extra_float_digits = 1", "set timezone = 'UTC'", "set search_path = pg_catalog, pg_temp",
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from penstock.spark.streams import Stream
 EVENTS_PER_BATCH = 100_000
 """What a batch changes passes through the driver's memory, so it is bounded; a tick is not split."""
 COMPACT_EVERY = 50
+NAMED = "tables are named schema.table, in the letters of the catalog and without quotes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class ChangeData:
     streams: tuple[str, ...]
     """Where change triggers write to."""
     tables: tuple[str, ...] = ()
-    """`schema.table`; none means all that the streams tell of."""
+    """`schema.table`, in the letters of the catalog and without quotes; none means all that the streams tell of."""
     install: bool = False
     """Track the tables first; needs `tables`, one stream, and the rights of their owner."""
     snapshot: bool = True
@@ -43,16 +44,29 @@ class ChangeData:
     history: bool = True
     consumer: str = "cdc"
     """How its consumers' names begin. Two lakes of one stream need two, else one may lose what the other has read."""
+    skip_lost: bool = False
+    """Whether to go on when a stream has lost changes: then rows stay as they were before, until they change again."""
     max_events: int = EVENTS_PER_BATCH
     compact_every: int = COMPACT_EVERY
     """After how many batches small files are put together; at the end of a run too, unless 0."""
 
-    def run(self, run: Run) -> None:
+    def check(self, follow: bool) -> None:
         if not self.streams:
             raise ChangeDataError("name at least one stream")
+        if self.install and (not self.tables or len(self.streams) != 1):
+            raise ChangeDataError("install needs the names of tables, and one stream for them")
+
+    def check_database(self, url: str) -> None:
+        with closing(Database(url)) as database:
+            for stream in () if self.install else self.streams:
+                self._check_stream(database, stream)
+
+    def run(self, run: Run) -> None:
+        self.check(run.follow)
         with closing(Database(run.url)) as database:
             if self.install:
                 self._track(database)
+            self._check_tables(run, database)
             for stream in self.streams:
                 self._prepare(run, database, stream)
             queries = [self._start(run, stream) for stream in self.streams]
@@ -62,14 +76,29 @@ class ChangeData:
                 run.note("compacting")
                 names = {each.name for stream in self.streams for each in tracked(database, stream, self.tables)}
                 tidy([table for name in names for table in self._mirror(run, name).tables])
+        run.note(None)
 
     def _track(self, database: Database) -> None:
-        if not self.tables or len(self.streams) != 1:
-            raise ChangeDataError("install needs the names of tables, and one stream for them")
         for table in self.tables:
-            database.rows(SQL["track"], table, self.streams[0])
+            if not database.rows(SQL["track"], table, self.streams[0]):
+                raise ChangeDataError(f"there is no table {table}; {NAMED}")
+
+    def _check_tables(self, run: Run, database: Database) -> None:
+        """A name that nothing has would be waited for in vain. A table that the lake has may be gone by now."""
+        there = {str(each.name) for stream in self.streams for each in tracked(database, stream, self.tables)}
+        for table in self.tables:
+            name = TableName(*table.split(".", 1)) if "." in table else None
+            if table not in there and (name is None or not lake.exists(run.place("current", name.folder))):
+                raise ChangeDataError(f"no table {table} is tracked for {', '.join(self.streams)}; {NAMED}")
+
+    def _check_stream(self, database: Database, stream: str) -> None:
+        """A consumer that waits for nothing would hold up the rotation of its stream."""
+        is_new = Stream(database, stream).position(f"{self.consumer}-{stream}") is None
+        if self.snapshot and is_new and not any(tracked(database, stream)):
+            raise ChangeDataError(f"no table is tracked for {stream}: call pgque.track_table first, or install")
 
     def _prepare(self, run: Run, database: Database, stream: str) -> None:
+        self._check_stream(database, stream)
         self._place(Stream(database, stream), f"{self.consumer}-{stream}")
         wanted = [(self._mirror(run, each.name), each) for each in tracked(database, stream, self.tables)]
         for mirror, each in wanted:
@@ -101,6 +130,7 @@ class ChangeData:
         source = run.spark.readStream.format("penstock").options(
             url=run.url, subscribe=stream, consumer=f"{self.consumer}-{stream}", startingOffsets="committed",
             maxEventsPerTrigger=str(self.max_events), columns="type,value,offset,timestamp,txid",
+            failOnDataLoss=str(not self.skip_lost).lower(),
         )  # fmt: skip
         written = source.load().writeStream.foreachBatch(apply).queryName(f"cdc {stream}")
         return written.option("checkpointLocation", checkpoint).trigger(**run.trigger()).start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,3 +95,12 @@ def check_key(name: TableName, key: Sequence[str], columns: Sequence[str]) -> No
         raise ChangeDataError(f"table {name} has no key: give it a primary key, or track it with pkey=")
     if missing := [column for column in key if column not in columns]:
         raise ChangeDataError(f"table {name}: its changes do not tell the key column {', '.join(missing)}")
+
+
+def check_values(name: TableName, key: Sequence[str], nulls: Callable[[str], int]) -> None:
+    """A row whose key is null in the lake could not be found there again."""
+    if lost := [column for column in key if nulls(column)]:
+        raise ChangeDataError(
+            f"table {name}: a value of the key column {lost[0]} cannot be in the lake, such as infinity or null. Track"
+            " the table with pkey= and a key whose values can."
+        )

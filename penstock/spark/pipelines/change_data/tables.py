@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as compute
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -86,6 +87,19 @@ class LakeTable:
         DeltaTable.create(folder(self.path), delta_schema(_struct(columns, self.own)), partition_by=partitions)
         self.changed()
 
+    def nulls(self, name: str) -> int:
+        """How many rows have none of this column."""
+        found: int = self.open().to_pyarrow_dataset().count_rows(filter=compute.field(name).is_null())
+        return found
+
+    def clear_unless(self, columns: Sequence[Column]) -> None:
+        """For a new copy: what was left by one that was cut off may have columns that are of another type by now."""
+        if self.exists and self.columns() != list(columns):
+            none = arrow_schema(_struct(columns, self.own)).empty_table()
+            partitions = self.open().metadata().partition_columns or None
+            write_deltalake(self.open(), none, mode="overwrite", schema_mode="overwrite", partition_by=partitions)
+            self.changed()
+
     def fit(self, columns: Sequence[Column]) -> None:
         """Columns that are new are added, and types that grew are changed by writing the table anew."""
         there = {column.name: column.type for column in self.columns()}
@@ -137,4 +151,12 @@ def _rewrite(table: DeltaTable, schema: pa.Schema, grown: set[str]) -> None:
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    return values if values.type == kind else values.cast(kind)
+    if values.type == kind:
+        return values
+    found = values.cast(kind)
+    if pa.types.is_decimal(values.type) and pa.types.is_string(kind):
+        # Arrow writes 0E-8 where PostgreSQL writes 0.00000000.
+        short = compute.match_substring(found, "E")
+        written = [format(value, "f") for value in values.filter(short).to_pylist()]
+        found = compute.replace_with_mask(found, short, pa.array(written, kind))
+    return found

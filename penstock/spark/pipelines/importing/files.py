@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from penstock.spark.pipelines.importing.checks import BLANK, is_json
 from penstock.spark.pipelines.run import PipelineError
 
 KINDS = ("jsonl", "csv", "parquet")
@@ -28,19 +31,35 @@ class File:
 
 
 def find_files(spark: SparkSession, paths: Sequence[str]) -> list[File]:
+    """Those with names like these. A path that is there as it is written is meant as it is written."""
+    patterns = [escaped(path) if os.path.exists(path) else path for path in paths]
     try:
-        listed = spark.read.format("binaryFile").load(list(paths)).select("path", "length", "modificationTime")
-        rows = listed.orderBy("path").limit(MOST_FILES + 1).collect()
+        listed = spark.read.format("binaryFile").load(patterns)
+        known = listed.select("path", "length", f.unix_micros("modificationTime")).distinct()
+        rows = known.orderBy("path").limit(MOST_FILES + 1).collect()
     except AnalysisException as error:
         raise PipelineError(f"there are no files {', '.join(paths)}") from error
     if len(rows) > MOST_FILES:
         raise PipelineError(f"more than {MOST_FILES} files: import them in several runs")
-    return [File(path=row[0], label=f"{row[0]}/{row[1]}/{row[2].isoformat()}") for row in rows]
+    if hidden := [path for path in paths if _passed_over(path, [row[0] for row in rows])]:
+        raise PipelineError(f"Spark passes over names that begin with _ or . and so over {', '.join(hidden)}")
+    return [File(path=row[0], label=f"{row[0]}/{row[1]}/{row[2]}") for row in rows]
+
+
+def escaped(path: str) -> str:
+    """The path itself, where Spark expects a pattern."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
+
+
+def _passed_over(path: str, found: list[str]) -> bool:
+    """A folder may have such a name, a file may not."""
+    name = os.path.basename(os.path.abspath(path))
+    return name.startswith(("_", ".")) and not any(f"/{name}/" in each for each in found)
 
 
 def read(spark: SparkSession, kind: str, path: str, value: str | None) -> DataFrame:
     """The columns of a foreign queue, and `name`; `value` names the column with the payload, None takes all of it."""
-    frame = {"jsonl": _lines, "csv": _csv, "parquet": _parquet}[kind](spark, path)
+    frame = {"jsonl": _lines, "csv": _csv, "parquet": _parquet}[kind](spark, escaped(path))
     bad = f.col(_BAD)
     if kind == "jsonl":
         payload = f.col("value") if value is None else _field(value)
@@ -57,15 +76,22 @@ def read(spark: SparkSession, kind: str, path: str, value: str | None) -> DataFr
         )
         columns = {name: f.col(name) for name in FIELDS if name in names}
     chosen = columns if value is not None else {}
+    deliver_at, priority = _given(chosen, "deliver_at"), _given(chosen, "priority")
+    moment, number = deliver_at.try_cast("timestamp"), priority.try_cast("long")
+    bad = (
+        f.when(bad.isNotNull(), bad)
+        .when(deliver_at.isNotNull() & moment.isNull(), f.lit("deliver_at not a moment"))
+        .when(priority.isNotNull() & number.isNull(), f.lit("priority not a whole number"))
+    )
     return frame.select(
         (f.monotonically_increasing_id() + 1).alias("position"),
         (f.monotonically_increasing_id() + 1).cast("string").alias("id"),
         payload.alias("value"),
         _or_null(chosen, "type").alias("task"),
         _or_null(chosen, "key").alias("key"),
-        _or_null(chosen, "headers").alias("headers"),
-        _or_null(chosen, "deliver_at").try_cast("timestamp").alias("deliver_at"),
-        _or_null(chosen, "priority").try_cast("int").alias("priority"),
+        _given(chosen, "headers").alias("headers"),
+        moment.alias("deliver_at"),
+        number.alias("priority"),
         f.coalesce(bad, f.lit("waiting")).alias("state"),
         _or_null(chosen, "name").alias("name"),
     )
@@ -73,9 +99,9 @@ def read(spark: SparkSession, kind: str, path: str, value: str | None) -> DataFr
 
 def _lines(spark: SparkSession, path: str) -> DataFrame:
     # Bytes that are no UTF-8 stay as they are, and are found later.
-    lines = spark.read.text(path).where(f.trim(f.col("value")) != "")
-    parsed = f.try_parse_json(f.make_valid_utf8(f.col("value")))
-    return lines.withColumn(_BAD, f.when(f.is_valid_utf8(f.col("value")) & parsed.isNull(), f.lit("not JSON")))
+    lines = spark.read.text(path).where(f.trim(f.col("value"), f.lit(BLANK)) != "")
+    bad = f.is_valid_utf8(f.col("value")) & ~is_json(f.make_valid_utf8(f.col("value")))
+    return lines.withColumn(_BAD, f.when(bad, f.lit("not JSON")))
 
 
 def _csv(spark: SparkSession, path: str) -> DataFrame:
@@ -103,11 +129,19 @@ def _text(frame: DataFrame, name: str) -> Column:
     kind, column = frame.schema[name].dataType, f.col(_quoted(name))
     if isinstance(kind, (StringType, BinaryType)):
         return column.cast("string")
-    return f.to_json(f.struct(column.alias("v"))).substr(f.lit(6), f.length(f.to_json(f.struct(column.alias("v")))) - 6)
+    # What its only member has; a null would leave none.
+    text = f.to_json(f.struct(column.alias("v")))
+    return f.when(column.isNotNull(), text.substr(f.lit(6), f.length(text) - 6))
 
 
 def _or_null(columns: dict[str, Column], name: str) -> Column:
     return columns[name].cast("string") if name in columns else f.lit(None).cast("string")
+
+
+def _given(columns: dict[str, Column], name: str) -> Column:
+    """Nothing but white space is nothing."""
+    text = _or_null(columns, name)
+    return f.when(f.trim(text, f.lit(BLANK)) != "", text)
 
 
 def _quoted(name: str) -> str:

@@ -4,7 +4,10 @@
 -- finished, or the reason why the row cannot be taken.
 
 -- name: identity
-select d.datname || '/' || d.oid from pg_catalog.pg_database as d where d.datname = current_database();
+-- Clusters that were made in the same way have databases of the same name and number.
+select c.system_identifier || '/' || d.oid
+from pg_catalog.pg_control_system() as c, pg_catalog.pg_database as d
+where d.datname = current_database();
 
 -- name: columns
 select c.column_name::text
@@ -17,13 +20,13 @@ select m.queue_name from {schema}.meta as m order by m.queue_name;
 
 -- name: pgmq
 select m.msg_id as position, m.msg_id::text as id, m.message::text as value, null::text as task,
-  {headers} ->> 'x-pgmq-group' as key, {headers}::text as headers,
+  {headers} ->> 'x-pgmq-group' as key, nullif({headers}, 'null')::text as headers,
   case when m.vt > now() then m.vt end as deliver_at, null::integer as priority, 'waiting' as state
 from {schema}.{table} as m;
 
 -- name: pgmq_archive
 select m.msg_id as position, m.msg_id::text as id, m.message::text as value, null::text as task,
-  {headers} ->> 'x-pgmq-group' as key, {headers}::text as headers,
+  {headers} ->> 'x-pgmq-group' as key, nullif({headers}, 'null')::text as headers,
   null::timestamptz as deliver_at, null::integer as priority, 'finished' as state
 from {schema}.{table} as m;
 
@@ -98,7 +101,8 @@ select distinct j.task_identifier from {schema}.jobs as j order by j.task_identi
 -- name: old_graphile
 -- Before version 0.14.
 select j.id as position, j.id::text as id, j.payload::text as value, null::text as task, null::text as key,
-  null::text as headers, case when j.run_at > now() then j.run_at end as deliver_at, -j.priority as priority,
+  null::text as headers, case when j.run_at > now() then j.run_at end as deliver_at,
+  least(-j.priority::bigint, 2147483647)::integer as priority,
   case when j.attempts >= j.max_attempts then 'finished' else 'waiting' end as state
 from {schema}.jobs as j
 where j.task_identifier = {queue};
@@ -116,7 +120,7 @@ group by c.piece
 order by c.piece;
 
 -- name: ledger
-select l.batch from penstock.spark_ledger as l where l.query = $1;
+select max(l.batch) from penstock.spark_ledger as l where l.query = $1;
 
 -- name: make_queue
 select penstock.create_queue_row(t.id, $2, '{}'::jsonb, now()) from penstock.tenants as t where t.name = $1;

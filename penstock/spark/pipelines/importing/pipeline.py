@@ -5,23 +5,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from penstock import limits
 from penstock.spark import lake
 from penstock.spark.database import Database
 from penstock.spark.pipelines.importing import files, reader
-from penstock.spark.pipelines.importing.checks import COLUMNS, Target, prepared
+from penstock.spark.pipelines.importing.checks import Target, lawful_json, prepared
 from penstock.spark.pipelines.importing.sources import PARTS, SQL, Part, Source, filled, find_parts
+from penstock.spark.pipelines.importing.tally import Tally
 from penstock.spark.pipelines.run import PipelineError, Run
+from penstock.spark.writer import TAKEN
 
 CHUNK = 100_000
 PIECES = 4
-EXAMPLES = 3
 MOST_NAMES = 1000
 QUEUE_BYTES = 1_048_576
 """What a queue takes that is not made yet."""
@@ -44,6 +45,8 @@ class Import:
     """`old=new`."""
     from_url: str | None = None
     """The database of the source, when it is another."""
+    source_name: str | None = None
+    """What the database is known by, in place of what it says of itself."""
     schema: str | None = None
     queues: tuple[str, ...] = ()
     consumer: str | None = None
@@ -60,22 +63,22 @@ class Import:
     chunk: int = CHUNK
 
     def run(self, run: Run) -> None:
-        self._check()
-        if run.follow:
-            raise PipelineError("an import ends by itself; run it again for what has come since")
-        tally = _Tally()
-        with closing(self._portions(run)) as portions:
+        self.check(run.follow)
+        tally = Tally()
+        with lawful_json(run.spark), closing(self._portions(run, tally)) as portions:
             for portion in portions:
                 run.check()
                 run.note(f"{portion.queue} → {self.target}: {tally.good:,} rows, {tally.bad:,} rejected")
                 self._take(run, portion, tally)
         run.results = tally.rows()
         done = "would be imported" if self.dry_run else "imported"
-        run.note(f"{tally.good:,} rows {done}, {tally.bad:,} rejected")
+        run.note(f"{tally.good:,} rows {done}, {tally.bad:,} rejected{tally.remarks()}")
         if tally.bad and not (self.dry_run or self.skip_rejects):
             raise PipelineError(f"{tally.good:,} rows imported; {tally.bad:,} rejected, see {run.place('rejects')}")
 
-    def _check(self) -> None:
+    def check(self, follow: bool) -> None:
+        if follow:
+            raise PipelineError("an import ends by itself; run it again for what has come since")
         if self.source not in SOURCES:
             raise PipelineError(f"the source {self.source!r} is none of {', '.join(SOURCES)}")
         if self.target not in TARGETS:
@@ -93,20 +96,21 @@ class Import:
 
     # Where rows come from
 
-    def _portions(self, run: Run) -> Generator[_Portion]:
+    def _portions(self, run: Run, tally: Tally) -> Generator[_Portion]:
         with closing(Database(run.url)) as target:
             if self.source in files.KINDS:
                 yield from self._of_files(run, target)
                 return
             with closing(Database(self.from_url or run.url)) as database:
-                yield from self._of_tables(run, database, target)
+                found = Source(database=database, schema=self.schema or PARTS[self.source][0], consumer=self.consumer)
+                tally.left_out = found.left_out
+                yield from self._of_tables(run, found, target)
 
-    def _of_tables(self, run: Run, database: Database, target: Database) -> Iterator[_Portion]:
-        found = Source(database=database, schema=self.schema or PARTS[self.source][0], consumer=self.consumer)
-        identity = str(database.value(SQL["identity"]))
+    def _of_tables(self, run: Run, found: Source, target: Database) -> Iterator[_Portion]:
+        identity = self.source_name or found.identity()
         parts = find_parts(self.source, found, self.queues, finished=self.finished)
         reader.register(run.spark)
-        with reader.kept(database) as moment:
+        with reader.kept(found.database) as moment:
             for part in parts:
                 name = self._named(part.queue)
                 app = self._app(identity, part.label, name)
@@ -129,19 +133,26 @@ class Import:
             app = self._app(self.source, file.label, self.into or "")
             if self._done(target, app):
                 continue
-            rows = files.read(run.spark, self.source, file.path, self.value)
-            if self.into is not None:
-                rows = rows.withColumn("name", f.lit(self.into))
+            rows = files.read(run.spark, self.source, file.path, self.value).withColumn("name", self._renamed())
             named = rows.select("name").distinct().limit(MOST_NAMES + 1).collect()
-            names = tuple(sorted(self._named(row[0]) for row in named if row[0] is not None))
+            names = tuple(sorted(row[0] for row in named if row[0] is not None))
             if len(names) > MOST_NAMES:
                 raise PipelineError(f"{file.path} names more than {MOST_NAMES} targets")
-            for old, new in (text.split("=", 1) for text in self.rename):
-                rows = rows.withColumn("name", f.when(f.col("name") == old, f.lit(new)).otherwise(f.col("name")))
             yield _Portion(queue=file.path, names=names, rows=rows, app=app, version=1)
 
     def _named(self, queue: str) -> str:
-        return self.into or dict(text.split("=", 1) for text in self.rename).get(queue, queue)
+        return self.into or self._names().get(queue, queue)
+
+    def _renamed(self) -> Column:
+        """As `_named` has it, of rows. All at once: names may change places."""
+        if self.into is not None:
+            return f.lit(self.into)
+        name = f.col("name")
+        return f.coalesce(*(f.when(name == old, f.lit(new)) for old, new in self._names().items()), name)
+
+    def _names(self) -> dict[str, str]:
+        pairs = (text.partition("=") for text in self.rename)
+        return {old: new for old, _, new in pairs}
 
     def _app(self, *parts: str) -> str:
         """The same for the same work to the same place, so that what is done is known when it is asked for again."""
@@ -153,19 +164,20 @@ class Import:
 
     # Where they go to
 
-    def _take(self, run: Run, portion: _Portion, tally: _Tally) -> None:
+    def _take(self, run: Run, portion: _Portion, tally: Tally) -> None:
         """Rejects first: once the rows are written, the portion counts as done and is not looked at again."""
         target = self._target(run, portion)
         frame = prepared(portion.rows, target, portion.app.removeprefix("import-")[:12]).persist()
         try:
+            # There are few: a portion has a thousand names at most, and reasons are a dozen.
             counted = frame.groupBy("name", "reason").agg(f.count("*"), f.min_by("id", "position"))
-            bad = tally.add(portion.queue, self.target, counted.limit(MOST_NAMES).collect())
+            bad = tally.add(portion.queue, self.target, counted.collect())
             if not self.dry_run:
                 if bad:
                     lake.append(
                         self._rejects(frame, portion), run.place("rejects"), app=portion.app, version=portion.version
                     )
-                good = frame.where(f.col("reason").isNull()).select(*COLUMNS)
+                good = frame.where(f.col("reason").isNull()).select(*TAKEN[self.target])
                 good.write.format("penstock").mode("append").options(
                     url=run.url, target=self.target, tenant=self.tenant, txnAppId=portion.app,
                     txnVersion=str(portion.version),
@@ -178,19 +190,23 @@ class Import:
         if self.target == "jobs":
             return Target(kind="jobs", most_bytes=limits.JOB_PAYLOAD_BYTES)
         with closing(Database(run.url)) as database:
-            known = [self._prepare(database, name) for name in portion.names]
-        return Target(kind=self.target, most_bytes=min(known, default=limits.MESSAGE_BYTES[1]))
+            known = {name: self._prepare(database, name) for name in portion.names}
+        usual = limits.MESSAGE_BYTES[1] if self.target == "stream" else QUEUE_BYTES
+        return Target(
+            kind=self.target, most_bytes=usual, others={name: most for name, most in known.items() if most != usual}
+        )
 
     def _prepare(self, database: Database, name: str) -> int:
         """Make the queue or stream when it is not there, and say how many bytes it takes."""
         if self.target == "stream":
             if not self.dry_run and limits.STREAM_NAME.fullmatch(name):
                 database.rows(SQL["make_stream"], name)
-        elif limits.QUEUE_NAME.fullmatch(name):
+            return limits.MESSAGE_BYTES[1]
+        if limits.QUEUE_NAME.fullmatch(name):
             if not self.dry_run:
                 database.rows(SQL["make_queue"], self.tenant, name)
             return int(database.value(SQL["queue_bytes"], self.tenant, name) or QUEUE_BYTES)
-        return limits.MESSAGE_BYTES[1]
+        return QUEUE_BYTES
 
     def _rejects(self, frame: DataFrame, portion: _Portion) -> DataFrame:
         return frame.where(f.col("reason").isNotNull()).select(
@@ -216,32 +232,3 @@ class _Portion:
     rows: DataFrame
     app: str
     version: int
-
-
-@dataclass(slots=True)
-class _Tally:
-    good: int = 0
-    bad: int = 0
-    last: int = 0
-    """Rows of the portion added last."""
-    _counts: dict[tuple[str, str, str], tuple[int, list[str]]] = field(default_factory=dict)
-
-    def add(self, queue: str, target: str, counted: list[Any]) -> int:
-        """How many of these are rejected."""
-        bad = 0
-        self.last = 0
-        for name, reason, count, example in counted:
-            key = (queue, f"{target} {name}", reason or "")
-            before, shown = self._counts.get(key, (0, []))
-            self._counts[key] = (before + count, [*shown, *([example] if reason else [])][:EXAMPLES])
-            self.last += count
-            bad += count if reason else 0
-        self.good += self.last - bad
-        self.bad += bad
-        return bad
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [
-            {"from": queue, "to": name, "rows": count, "rejected because": reason, "such as": ", ".join(examples)}
-            for (queue, name, reason), (count, examples) in sorted(self._counts.items())
-        ]

@@ -28,9 +28,9 @@ COLUMNS = [
     Column("task", TEXT, "s.task"),
     Column("key", TEXT, "s.key"),
     Column("headers", TEXT, "s.headers"),
-    Column("deliver_at", MOMENT, "s.deliver_at"),
+    Column("deliver_at", MOMENT, "case when isfinite(s.deliver_at) then s.deliver_at end"),
     Column("priority", INT, "s.priority"),
-    Column("state", TEXT, "s.state"),
+    Column("state", TEXT, "case when s.deliver_at = 'infinity' then 'delayed for ever' else s.state end"),
 ]
 
 

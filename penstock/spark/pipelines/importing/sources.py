@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ SQL = parse((Path(__file__).parent / "importing.sql").read_text("utf-8"))
 
 _WAITING = "and s.state <> 'finished'"
 _FINISHED = "and s.state = 'finished'"
+_OWN = "__pgboss__"
+"""How the names begin of what pg-boss does for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,19 @@ class Source:
     database: Database
     schema: str
     consumer: str | None
+    left_out: list[str] = field(default_factory=list)
+    """Queues that are nobody's work."""
+
+    def identity(self) -> str:
+        """What no other database has, and what this one keeps."""
+        try:
+            return str(self.database.value(SQL["identity"]))
+        except adbc.ProgrammingError as error:
+            if error.sqlstate != "42501":
+                raise
+            raise PipelineError(
+                "this user may not ask the source who it is (pg_control_system), so give it a name: --source-name"
+            ) from None
 
     def columns(self, table: str) -> set[str]:
         return {row[0] for row in self.database.rows(SQL["columns"], self.schema, table)}
@@ -83,7 +98,10 @@ def boss(source: Source) -> Iterator[Part]:
     new = "created_on" in source.columns("job")
     created, start = ("created_on", "start_after") if new else ("createdon", "startafter")
     for (queue,) in source.names("boss_queues"):
-        yield source.part("boss", queue, created=created, start=start)
+        if queue.startswith(_OWN):
+            source.left_out.append(queue)
+        else:
+            yield source.part("boss", queue, created=created, start=start)
 
 
 def graphile(source: Source) -> Iterator[Part]:

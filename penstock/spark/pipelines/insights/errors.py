@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
@@ -13,13 +15,34 @@ TOP = 20
 """So many shapes are kept of a name and an hour; the others are counted together, so that the sum stays right."""
 OTHERS = "(others)"
 
-_QUOTED = r"""(?<![A-Za-z0-9])'[^']*'|"[^"]*"|`[^`]*`|«[^»]*»|“[^”]*”"""
-_MAIL = r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]*[A-Za-z0-9]"
+_WORD = r"[\p{L}\p{N}]"
+# A quote may hold escaped quotes. One that is not closed, because the text was cut off, goes on to its end.
+_QUOTED = "|".join(
+    (
+        r'"[^"\\]*+(?:\\(?s:.)[^"\\]*+)*+(?:"|\\?\z)',
+        # What follows or is followed by a letter is an apostrophe.
+        rf"(?<!{_WORD})'[^'\\]*+(?:(?:\\(?s:.)|'(?={_WORD}))[^'\\]*+)*+(?:'|\\?\z)",
+        r"`[^`]*+(?:`|\z)",
+        r"«[^»]*+(?:»|\z)",
+        r"„[^“”]*+(?:[“”]|\z)",
+        r"“[^”]*+(?:”|\z)",
+        r"‘[^’]*+(?:’|\z)",
+    )
+)
+
+_QUOTES = (
+    (_QUOTED, "<text>"),
+    # Key (name)=(…) and: Failing row contains (…), as PostgreSQL says it.
+    (r"(=|\bcontains )\((?:[^\n]*\)|(?s:.*))", "$1(<text>)"),
+    (r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>)\]\\]*[^\s'\"<>)\]\\.,;:]", "<url>"),
+    (r"[\p{L}\p{N}._%+-]+@[\p{L}\p{N}.-]*[\p{L}\p{N}]", "<mail>"),
+)
+"""What an error may quote of a payload."""
+_LONG_NUMBER = (r"\d(?:[ ./-]?\d){5,}", "<n>")
+"""Of a card, an account, a telephone."""
 
 _PLACEHOLDERS = (
-    (r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>)\]]*[^\s'\"<>)\].,;:]", "<url>"),
-    (_MAIL, "<mail>"),
-    (_QUOTED, "<text>"),
+    *_QUOTES,
     (r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
     (r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b", "<address>"),
     (r"(?i)\[?\b[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){3,7}\b\]?(?::\d+)?", "<address>"),
@@ -34,16 +57,24 @@ _PLACEHOLDERS = (
 
 
 def shape(error: Column) -> Column:
-    text = f.substring(error, 1, READ_LENGTH)
-    for pattern, placeholder in _PLACEHOLDERS:
-        text = f.regexp_replace(text, pattern, placeholder)
-    return f.substring(f.trim(text), 1, SHAPE_LENGTH)
+    return f.substring(f.trim(_replaced(_beginning(error), _PLACEHOLDERS)), 1, SHAPE_LENGTH)
 
 
 def example(error: Column) -> Column:
     """The text itself, but for what it may quote of a payload."""
-    text = f.regexp_replace(f.substring(error, 1, READ_LENGTH), _MAIL, "<mail>")
-    return f.substring(f.regexp_replace(text, _QUOTED, "<text>"), 1, EXAMPLE_LENGTH)
+    return f.substring(_replaced(_beginning(error), (*_QUOTES, _LONG_NUMBER)), 1, EXAMPLE_LENGTH)
+
+
+def _beginning(error: Column) -> Column:
+    """Without a word that is cut off: nobody would know it for an address any more."""
+    beginning = f.substring(error, 1, READ_LENGTH)
+    return f.when(f.length(error) > READ_LENGTH, f.regexp_replace(beginning, r"\S+\z", "…")).otherwise(beginning)
+
+
+def _replaced(text: Column, placeholders: Iterable[tuple[str, str]]) -> Column:
+    for pattern, placeholder in placeholders:
+        text = f.regexp_replace(text, pattern, placeholder)
+    return text
 
 
 def top_errors(facts: DataFrame, top: int = TOP) -> DataFrame:

@@ -43,14 +43,17 @@ class Insights:
     """Throughput, latencies, retries, dead letters and errors, per name and hour."""
 
     name: ClassVar[str] = "insights"
+    interval_s: ClassVar[float] = 60.0
+    """How often a run that follows counts anew, unless it is told otherwise."""
+
     streams: tuple[str, ...] = ()
     """All of them, unless named."""
+    consumer: str = "insights"
+    """Two lakes of one stream need two, else one may lose what the other has read."""
     skip_lost: bool = False
     """Whether to go on when a stream has lost events that were not counted: it was dropped and made anew, say."""
     lateness_s: int = 7200
     """How late something may come to be counted in its hour."""
-    every_s: float = 60.0
-    """How often a run that follows counts anew."""
     hours_kept_days: int = 90
     days_kept_days: int = 730
     """How long PostgreSQL keeps hours and errors, and days. The lake keeps everything."""
@@ -58,13 +61,13 @@ class Insights:
     def run(self, run: Run) -> None:
         late = 0
         while True:
-            due = time.monotonic() + self.every_s
+            due = time.monotonic() + run.interval_s
             late += self._round(run, late)
             if not run.follow:
                 return
             while time.monotonic() < due:
                 run.check()
-                time.sleep(min(0.5, self.every_s))
+                time.sleep(min(0.5, run.interval_s))
 
     def _round(self, run: Run, late_before: int) -> int:
         """How many events were too late."""
@@ -85,8 +88,8 @@ class Insights:
     def _count_events(self, run: Run, database: Database, moment: datetime) -> int:
         path = run.place("insights", "events")
         events.make_table(path)
-        source = {"url": run.url, "consumer": self.name, "failOnDataLoss": str(not self.skip_lost).lower()}
-        source |= {"subscribe": ",".join(self.streams)} if self.streams else {"subscribePattern": "."}
+        source = {"url": run.url, "consumer": self.consumer, "failOnDataLoss": str(not self.skip_lost).lower()}
+        source |= {"subscribe": ",".join(self.streams)} if self.streams else {"subscribePattern": ".*"}
         if not self.streams and not database.value(_STREAMS, "."):
             return 0
         query = events.start(

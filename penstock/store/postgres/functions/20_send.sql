@@ -126,6 +126,43 @@ begin
 end;
 $$;
 
+-- What is asked of messages whatever their queue. Those who pass no engine find the bounds of penstock/limits.py here.
+create or replace function penstock.check_messages(
+  p_bodies text[],
+  p_delays integer[],
+  p_priorities integer[],
+  p_groups text[],
+  p_dedups text[]
+)
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform penstock.check_that('body', array_position(p_bodies, null) is null, 'not be null');
+  perform penstock.check_that(
+    'delay_s', 0 <= all (p_delays) and 43200 >= all (p_delays), 'be between 0 and 43200'
+  );
+  perform penstock.check_that(
+    'priority', 0 <= all (p_priorities) and 1000 >= all (p_priorities), 'be between 0 and 1000'
+  );
+  -- Most messages have neither, and a look at each costs more than all the rest.
+  if num_nonnulls(variadic p_groups) > 0 then
+    perform penstock.check_that(
+      'group_id', bool_and(g ~ '^[!-~]{1,128}$'), 'be 1 to 128 letters, digits and ASCII punctuation'
+    )
+    from unnest(p_groups) as g;
+  end if;
+  if num_nonnulls(variadic p_dedups) > 0 then
+    perform penstock.check_that(
+      'dedup_id', bool_and(d ~ '^[!-~]{1,128}$'), 'be 1 to 128 letters, digits and ASCII punctuation'
+    )
+    from unnest(p_dedups) as d;
+  end if;
+end;
+$$;
+
 -- Answers arrays in the order of the entries: the id, or a code with the field at fault after a colon.
 create or replace function penstock.send_many(
   p_tenants bigint[],

@@ -124,6 +124,25 @@ begin
 end;
 $$;
 
+-- What is asked of jobs whatever their queue.
+create or replace function penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[])
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform penstock.check_that('payload', array_position(p_payloads, null) is null, 'not be null');
+  perform penstock.check_that(
+    'priority', -32767 <= all (p_priorities) and 32767 >= all (p_priorities), 'be between -32767 and 32767'
+  );
+  if num_nonnulls(variadic p_keys) > 0 then
+    perform penstock.check_that('unique_key', bool_and(length(k) between 1 and 256), 'have 1 to 256 characters')
+    from unnest(p_keys) as k;
+  end if;
+end;
+$$;
+
 -- Store jobs; answers their numbers in the order of the entries, and which of them were there already by their key.
 -- Tenants and queues have one value for all entries, or one for each.
 create or replace function penstock.enqueue_jobs(

@@ -22,11 +22,9 @@ declare
   v_queue integer;
   v_number bigint;
 begin
-  perform penstock.check_that('payload', payload is not null, 'not be null');
-  perform penstock.check_range('priority', priority, -32767, 32767);
+  perform penstock.check_jobs(array[payload::text], array[priority], array[unique_key]);
   perform penstock.check_range('max_retries', max_retries, 0, 1000);
   perform penstock.check_range('unique_s', unique_s, 1, 2592000);
-  perform penstock.check_that('unique_key', length(unique_key) between 1 and 256, 'have 1 to 256 characters');
   perform penstock.check_backoff(backoff);
   v_queue := (penstock.make_job_queues(array[v_tenant], array[queue], v_now))[1];
   select e.numbers[1]

@@ -158,15 +158,10 @@ begin
   if v_count = 0 then
     return '{}';
   end if;
-  perform penstock.check_range('delay_s', delay_s, 0, 43200);
-  perform penstock.check_range('priority', priority, 0, 1000);
+  perform penstock.check_messages(bodies, array[delay_s], array[priority], array[group_id], dedup_ids);
   perform penstock.check_range('retention_s', retention_s, 60, 1209600);
-  perform penstock.check_that('body', array_position(bodies, null) is null, 'not be null');
   perform penstock.check_that('headers', cardinality(headers) = v_count, 'be one for each body');
   perform penstock.check_that('dedup_ids', cardinality(dedup_ids) = v_count, 'be one for each body');
-  perform penstock.check_that('group_id', group_id ~ '^[!-~]{1,128}$', 'be 1 to 128 letters, digits and ASCII punctuation');
-  perform penstock.check_that('dedup_id', d ~ '^[!-~]{1,128}$', 'be 1 to 128 letters, digits and ASCII punctuation')
-  from unnest(dedup_ids) as d;
   v_sent := penstock.send_many(
     array_fill(penstock.current_tenant(), array[v_count]),
     array_fill(queue, array[v_count]),

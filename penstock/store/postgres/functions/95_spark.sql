@@ -1,8 +1,9 @@
 -- Writes of Spark: staged by tasks, published whole by the driver.
 
--- Publish what these attempts staged, and these loads, once per batch of a query; false when it had been published
--- before. A write that is not a batch of anything has a name of its own (p_once), so that its driver may ask again when
--- the answer was lost; such names are forgotten with what is collected.
+-- Publish what these attempts staged, and these loads, once per batch of a query and place; false when it had been
+-- published before. A write that is not a batch of anything has a name of its own (p_once), so that its driver may ask
+-- again when the answer was lost; such names are forgotten with what is collected. The ledger also keeps how many rows
+-- of the last batch were not stored, because their deduplication ids had been.
 create or replace function penstock.publish_staged(
   p_query text,
   p_batch bigint,
@@ -27,31 +28,53 @@ declare
   v_tenant bigint := (select t.id from penstock.tenants as t where t.name = p_tenant);
   v_fresh boolean;
   v_count bigint;
+  v_duplicates bigint := 0;
 begin
   if v_tenant is null then
     raise exception using errcode = 'PS020', message = format('Tenant ''%s'' does not exist', p_tenant);
   end if;
-  insert into penstock.spark_ledger as l (query, batch, once, written_at)
-  values (p_query, p_batch, p_once, p_now)
-  on conflict (query) do update
+  insert into penstock.spark_ledger as l (query, tenant_id, target, name, batch, once, written_at)
+  select p_query, v_tenant, p_target, coalesce(p_name, ''), p_batch, p_once, p_now
+  -- One from before places were kept stands for all of them.
+  where not exists (
+    select
+    from penstock.spark_ledger as b
+    where b.query = p_query
+      and b.target = ''
+      and b.batch >= p_batch
+  )
+  on conflict (query, tenant_id, target, name) do update
   set batch = excluded.batch,
       written_at = excluded.written_at
   where l.batch < excluded.batch;
   v_fresh := found;
   if v_fresh then
     case p_target
-      when 'stream' then v_count := penstock.publish_staged_events(p_attempts, p_name);
-      when 'queue' then v_count := penstock.publish_staged_messages(p_attempts, v_tenant, p_name, p_now);
-      when 'jobs' then v_count := penstock.publish_staged_jobs(p_attempts, v_tenant, p_name, p_now);
+      when 'stream' then v_count := penstock.publish_staged_events(p_attempts, v_tenant, p_name);
+      when 'queue' then
+        select p.published, p.duplicates
+        into v_count, v_duplicates
+        from penstock.publish_staged_messages(p_attempts, v_tenant, p_name, p_now) as p;
+      when 'jobs' then
+        select p.published, p.duplicates
+        into v_count, v_duplicates
+        from penstock.publish_staged_jobs(p_attempts, v_tenant, p_name, p_now) as p;
       else raise exception using errcode = 'PS010', message = 'target must be stream, queue or jobs';
     end case;
-    if v_count <> p_count then
+    update penstock.spark_ledger as l
+    set duplicates = v_duplicates
+    where l.query = p_query
+      and l.tenant_id = v_tenant
+      and l.target = p_target
+      and l.name = coalesce(p_name, '')
+      and l.duplicates <> v_duplicates;
+    if v_count is distinct from p_count then
       raise exception using
         errcode = 'PS030',
         message = format('%s of %s staged rows are left; write the batch again', v_count, p_count);
     end if;
     if p_loads <> '{}' then
-      perform pgque.publish_loads(p_name, p_loads);
+      perform pgque.publish_loads(penstock.stream_queue(v_tenant, p_name), p_loads);
     end if;
   elsif p_loads <> '{}' then
     perform pgque.discard_loads(p_loads);
@@ -61,11 +84,34 @@ begin
 end;
 $$;
 
--- The staged rows in portions of arrays, as the functions that store many take them.
-create or replace function penstock.staged_portions(
-  p_attempts bigint[],
-  p_name text,
-  out names text[],
+-- The staged rows in portions, which arrays can hold however large the rows are. Each has one name: a stream takes only
+-- its own. Rows stay where they are while their transaction lasts, so their places name them.
+create or replace function penstock.staged_portions(p_attempts bigint[], p_name text, out name text, out places tid[])
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select r.name, array_agg(r.place order by r.rank)
+  from (
+    select
+      coalesce(p_name, s.name) as name,
+      s.ctid as place,
+      row_number() over portion as rank,
+      sum(coalesce(octet_length(s.value), 0) + coalesce(octet_length(s.headers), 0)) over portion as bytes
+    from penstock.spark_staging as s
+    where s.attempt = any (p_attempts)
+    window portion as (order by coalesce(p_name, s.name), s.attempt, s.position rows unbounded preceding)
+  ) as r
+  group by r.name, (r.rank - 1) / 5000, r.bytes / 16777216
+  order by min(r.rank);
+$$;
+
+-- A portion as the functions that store many take it. A row without a moment has no delay of its own.
+create or replace function penstock.staged_portion(
+  p_places tid[],
+  p_now timestamptz,
   out types text[],
   out bodies text[],
   out delays integer[],
@@ -75,36 +121,44 @@ create or replace function penstock.staged_portions(
   out dedups text[],
   out headers text[]
 )
-returns setof record
 language sql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
   select
-    array_agg(coalesce(p_name, r.name) order by r.rank),
-    array_agg(coalesce(r.type, 'default') order by r.rank),
-    array_agg(r.value order by r.rank),
-    array_agg(ceil(extract(epoch from r.deliver_at - now()))::integer order by r.rank),
-    array_agg(r.deliver_at order by r.rank),
-    array_agg(r.priority order by r.rank),
-    array_agg(r.key order by r.rank),
-    array_agg(r.dedup_id order by r.rank),
-    array_agg(r.headers order by r.rank)
-  from (
-    select s.*, row_number() over (order by coalesce(p_name, s.name), s.attempt, s.position) as rank
-    from penstock.spark_staging as s
-    where s.attempt = any (p_attempts)
-  ) as r
-  -- One name in each portion: a stream takes only its own.
-  group by coalesce(p_name, r.name), (r.rank - 1) / 5000
-  order by min(r.rank);
+    array_agg(coalesce(s.type, 'default') order by s.attempt, s.position),
+    array_agg(s.value order by s.attempt, s.position),
+    array_agg(
+      case
+        when s.deliver_at is not null
+        then greatest(0, least(2147483647, ceil(extract(epoch from s.deliver_at - p_now))))::integer
+      end
+      order by s.attempt, s.position
+    ),
+    array_agg(s.deliver_at order by s.attempt, s.position),
+    array_agg(s.priority order by s.attempt, s.position),
+    array_agg(s.key order by s.attempt, s.position),
+    array_agg(s.dedup_id order by s.attempt, s.position),
+    array_agg(s.headers order by s.attempt, s.position)
+  from penstock.spark_staging as s
+  where s.ctid = any (p_places);
 $$;
 
--- Each of these returns how many rows it has published.
+-- What the schema pgque, which knows no tenants, calls a tenant's stream.
+create or replace function penstock.stream_queue(p_tenant bigint, p_name text)
+returns text
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case when p_tenant = 1 then '' else 't' || p_tenant || ':' end || p_name;
+$$;
+
+-- Each of these returns how many rows it has published, duplicates among them.
 
 -- Into one stream with one statement, into several in portions.
-create or replace function penstock.publish_staged_events(p_attempts bigint[], p_name text)
+create or replace function penstock.publish_staged_events(p_attempts bigint[], p_tenant bigint, p_name text)
 returns bigint
 language plpgsql
 security definer
@@ -112,16 +166,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_portion record;
+  v_rows record;
   v_count bigint := 0;
 begin
   if p_name is not null then
-    return penstock.publish_staged_stream(p_attempts, p_name);
+    return penstock.publish_staged_stream(p_attempts, penstock.stream_queue(p_tenant, p_name));
   end if;
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
+    perform penstock.check_that('name', v_portion.name is not null, 'not be null');
+    v_rows := penstock.staged_portion(v_portion.places, now());
     perform pgque.insert_events(
-      v_portion.names[1], v_portion.types, v_portion.bodies, v_portion.headers, null, null, v_portion.groups
+      penstock.stream_queue(p_tenant, v_portion.name), v_rows.types, v_rows.bodies, v_rows.headers, null, null,
+      v_rows.groups
     );
-    v_count := v_count + cardinality(v_portion.names);
+    v_count := v_count + cardinality(v_rows.bodies);
   end loop;
   return v_count;
 end;
@@ -157,63 +215,81 @@ $$;
 
 -- A message that its queue refuses fails the whole batch: half a batch could not be written again.
 create or replace function penstock.publish_staged_messages(
-  p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamptz
+  p_attempts bigint[],
+  p_tenant bigint,
+  p_name text,
+  p_now timestamptz,
+  out published bigint,
+  out duplicates bigint
 )
-returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_portion record;
+  v_rows record;
   v_sent record;
-  v_refused integer;
-  v_count bigint := 0;
+  v_count integer;
+  v_refused text;
 begin
+  published := 0;
+  duplicates := 0;
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
-    select *
-    into v_sent
-    from penstock.send_many(
-      array_fill(p_tenant, array[cardinality(v_portion.names)]), v_portion.names, v_portion.bodies, null,
-      array(select greatest(d, 0) from unnest(v_portion.delays) as d), v_portion.priorities, v_portion.groups,
-      v_portion.dedups, null, null, null, v_portion.headers, null, null, p_now
+    perform penstock.check_that('name', v_portion.name is not null, 'not be null');
+    v_rows := penstock.staged_portion(v_portion.places, p_now);
+    v_count := cardinality(v_rows.bodies);
+    perform penstock.check_messages(
+      v_rows.bodies, v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups
     );
-    select min(c.position)
-    into v_refused
-    from unnest(v_sent.codes) with ordinality as c (code, position)
-    where c.code is not null;
+    v_sent := penstock.send_many(
+      array_fill(p_tenant, array[v_count]), array_fill(v_portion.name, array[v_count]), v_rows.bodies, null,
+      v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups, null, null, null, v_rows.headers, null, null,
+      p_now
+    );
+    v_refused := (select c from unnest(v_sent.codes) as c where c is not null limit 1);
     if v_refused is not null then
-      perform penstock.raise_code(v_sent.codes[v_refused], v_portion.names[v_refused]);
+      perform penstock.raise_code(v_refused, v_portion.name);
     end if;
-    v_count := v_count + cardinality(v_portion.names);
+    published := published + v_count;
+    duplicates := duplicates + coalesce(cardinality(array_positions(v_sent.duplicates, true)), 0);
   end loop;
-  return v_count;
 end;
 $$;
 
 create or replace function penstock.publish_staged_jobs(
-  p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamptz
+  p_attempts bigint[],
+  p_tenant bigint,
+  p_name text,
+  p_now timestamptz,
+  out published bigint,
+  out duplicates bigint
 )
-returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_portion record;
-  v_tenants bigint[];
-  v_count bigint := 0;
+  v_rows record;
+  v_sent record;
 begin
+  published := 0;
+  duplicates := 0;
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
-    v_tenants := array_fill(p_tenant, array[cardinality(v_portion.names)]);
-    perform penstock.enqueue_jobs(
-      v_tenants, penstock.make_job_queues(v_tenants, v_portion.names, p_now), v_portion.bodies, v_portion.priorities,
-      null, v_portion.moments, null,
-      case when num_nonnulls(variadic v_portion.dedups) > 0 then v_portion.dedups end, null, p_now
+    perform penstock.check_that('name', v_portion.name is not null, 'not be null');
+    v_rows := penstock.staged_portion(v_portion.places, p_now);
+    perform penstock.check_jobs(v_rows.bodies, v_rows.priorities, v_rows.dedups);
+    perform penstock.check_that('payload', max(octet_length(b)) <= 1048576, 'have at most 1048576 bytes')
+    from unnest(v_rows.bodies) as b;
+    v_sent := penstock.enqueue_jobs(
+      array[p_tenant], penstock.make_job_queues(array[p_tenant], array[v_portion.name], p_now), v_rows.bodies,
+      v_rows.priorities, null, v_rows.moments, null,
+      case when num_nonnulls(variadic v_rows.dedups) > 0 then v_rows.dedups end, null, p_now
     );
-    v_count := v_count + cardinality(v_portion.names);
+    published := published + cardinality(v_rows.bodies);
+    duplicates := duplicates + coalesce(cardinality(array_positions(v_sent.existing, true)), 0);
   end loop;
-  return v_count;
 end;
 $$;
 

@@ -268,8 +268,29 @@ begin
 end;
 $$;
 
--- The same for every queue, by the sequences alone: cheap enough to be asked ten times a second for many queues. What
--- commits late is noticed by the consumer that waits for it, or by the ticker. How many queues got a tick.
+-- The same for who must not miss a tick: whoever is making one is waited for. His may not cover what was committed
+-- since it began, so then one more is made. A lock that does not come within seconds is an error, to be tried again.
+create or replace function pgque.tick_now(i_queue_name text)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '5s'
+as $$
+declare
+  v_queue pgque.queue;
+begin
+  select * into v_queue from pgque.queue as q where q.queue_name = i_queue_name;
+  if v_queue.queue_id is not null and pgque.has_waiting(v_queue, pgque.last_tick(v_queue.queue_id)) then
+    perform pgque.take_ticker(v_queue.queue_id, true);
+  end if;
+  return pgque.tick_if_waiting(i_queue_name);
+end;
+$$;
+
+-- The same as tick_if_waiting for every queue, by the sequences alone: cheap enough to be asked ten times a second for
+-- many queues. What commits late is noticed by the consumer that waits for it, or by the ticker. How many queues got a
+-- tick.
 create or replace function pgque.tick_waiting()
 returns integer
 language plpgsql

@@ -65,7 +65,8 @@ begin
 end;
 $$;
 
--- The columns in their order. A column whose name begins with _pgq_ev_ carries a field of the event, no data.
+-- The columns in their order. A column whose name begins with _pgq_ev_ carries a field of the event, no data. A virtual
+-- column is computed when it is read, so a trigger finds nothing in it: it is no column to us.
 create or replace function pgque.trigger_columns(
   i_relation oid,
   i_ignored text[],
@@ -96,7 +97,8 @@ as $$
   ) as k on k.indrelid = a.attrelid
   where a.attrelid = i_relation
     and a.attnum > 0
-    and not a.attisdropped;
+    and not a.attisdropped
+    and a.attgenerated <> 'v';
 $$;
 
 -- The values of a row as their types print them. A cast to text would differ: it writes true for t, and trims char(n).

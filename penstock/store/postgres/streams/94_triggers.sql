@@ -105,6 +105,7 @@ set datestyle = 'ISO, YMD'
 set intervalstyle = 'postgres'
 set bytea_output = 'hex'
 set extra_float_digits = 1
+set timezone = 'UTC'
 as $$
 declare
   v_name text := array_to_string(i_table, '.');

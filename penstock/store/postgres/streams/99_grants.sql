@@ -39,7 +39,7 @@ declare
     'finish_batch', 'event_retry', 'batch_retry', 'receive', 'ack', 'nack', 'event_dead', 'dlq_inspect',
     'subscribe_subconsumer', 'unsubscribe_subconsumer', 'touch_subconsumer', 'receive_coop',
     'subscribe_partitioned', 'unsubscribe_partitioned', 'claim_part',
-    'ticker', 'force_tick', 'force_next_tick', 'tick_if_waiting', 'expect_events',
+    'ticker', 'force_tick', 'force_next_tick', 'tick_if_waiting', 'tick_now', 'expect_events',
     'test_send', 'test_consume', 'assert_empty', 'assert_dlq_empty',
     'jsontriga', 'logutriga', 'sqltriga', 'trigger_options', 'trigger_columns', 'row_values', 'row_expression',
     'json_value', 'json_row', 'url_text', 'url_row', 'sql_insert', 'sql_key', 'sql_update', 'encode_change',

@@ -1,0 +1,68 @@
+"""A streaming query's consumers in PostgreSQL, one for each stream: rotation keeps what they have not passed.
+
+A consumer belongs to one query. Nothing tells queries apart but what they write, so each knows where it left its
+consumer, and finds out when another has moved it.
+"""
+
+from __future__ import annotations
+
+from penstock.spark.events import Tick
+from penstock.spark.options import ReadOptions
+from penstock.spark.streams import Stream, StreamError
+
+
+class Consumers:
+    def __init__(self, options: ReadOptions) -> None:
+        self._name = options.consumer
+        self._prefix = options.consumer_prefix
+        self._mode = options.ack_mode
+        self._found: dict[str, int] = {}
+        self._left: dict[str, int] = {}
+
+    def name(self, stream: Stream) -> str:
+        return self._name or f"{self._prefix}-{stream.name}"
+
+    def hold(self, stream: Stream, tick: Tick) -> None:
+        """Keep what comes after the tick. The consumer is not moved on: this may not be where the query begins."""
+        if self._mode == "none":
+            return
+        found = stream.position(self.name(stream))
+        if found is not None:
+            self._found[stream.name] = found
+        if found is None or found > tick.id:
+            stream.place(self.name(stream), tick.id)
+
+    def found(self, stream: Stream) -> int | None:
+        """Where the consumer was before this query held it."""
+        return self._found.get(stream.name)
+
+    def begin(self, stream: Stream, tick: Tick) -> None:
+        """The query begins here, so here is its consumer, wherever it was."""
+        if self._mode != "none" and stream.name not in self._left:
+            stream.place(self.name(stream), tick.id)
+            self._left[stream.name] = tick.id
+
+    def polled(self, stream: Stream, tick: Tick) -> None:
+        self.begin(stream, tick)
+        if self._mode == "poll":
+            self.move(stream, tick)
+
+    def move(self, stream: Stream, tick: Tick) -> None:
+        left = self._left.get(stream.name, tick.id)
+        if tick.id <= left:
+            return
+        if not stream.move(self.name(stream), left, tick.id):
+            raise self._taken(stream)
+        self._left[stream.name] = tick.id
+
+    def check(self, stream: Stream) -> None:
+        """That the consumer is where it was left."""
+        left = self._left.get(stream.name)
+        if left is not None and stream.position(self.name(stream)) not in (None, left):
+            raise self._taken(stream)
+
+    def _taken(self, stream: Stream) -> StreamError:
+        return StreamError(
+            f"stream {stream.name!r}: another query has moved the consumer {self.name(stream)!r}, and events that this"
+            " one has not read may be rotated away. Give each query a consumer of its own, by the option consumer."
+        )
