@@ -16,9 +16,12 @@ from tests import cluster
 
 @pytest.fixture(scope="session", autouse=True)
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it."""
+    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it.
+
+    They live too short for thorough compiling: without it a run of a pipeline takes half of Java's processor time.
+    """
     folder = tmp_path_factory.mktemp("spark")
-    java = f"-Djava.io.tmpdir={folder}"
+    java = f"-Djava.io.tmpdir={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.local.dir": folder,
         "spark.driver.extraJavaOptions": java,
