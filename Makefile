@@ -28,7 +28,7 @@ serve: $(RUNTIME) ## Start the server on the embedded PostgreSQL
 test: $(DEVELOPMENT) tools ## Run every test
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
-test-debian: $(DEVELOPMENT) ## Run the store tests on the PostgreSQL that Debian ships
+test-debian: $(DEVELOPMENT) ## Run the tests of our SQL on the PostgreSQL that Debian ships
 	@$(BIN)/python -m tests.debian -n $(JOBS) $(ARGS)
 
 # Programs that tests drive: command:package. Without them, and without root, those tests say so and step aside.
