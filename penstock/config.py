@@ -89,9 +89,15 @@ def _address(value: Any) -> str:
 
 def _database(value: Any) -> str:
     text = _text(value)
-    # Not repeated in the message: it may hold a password.
+    # Not repeated in the message, nor any part of it: it may hold a password.
     if not text.startswith(("postgresql://", "postgres://")):
         raise ValueError("must start with postgresql://")
+    hosts = re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    if not all(re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]{0,5})?", host) for host in hosts.split(",")):
+        raise ValueError(
+            "has a port that is no number, or a password in which / is not written as %2F, @ as %40, # as %23, "
+            "? as %3F or % as %25"
+        )
     return text
 
 

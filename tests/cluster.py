@@ -6,12 +6,14 @@ server may see each other: a transaction that is open in one holds up the turnin
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -19,6 +21,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.migrate import migrate
 
 FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
 """The data of a test need not outlive the machine. Tests about durability use a server of their own."""
@@ -46,12 +49,41 @@ def private_server(directory: Path) -> Iterator[str]:
 @contextmanager
 def empty_database(dsn: str) -> Iterator[str]:
     """A new database beside the given one, gone afterwards whoever is still connected."""
-    name = f"penstock_test_{secrets.token_hex(6)}"
-    _execute(dsn, "create database {} template template0", name)
+    with _database(dsn, "template0") as found:
+        yield found
+
+
+@contextmanager
+def migrated_database(dsn: str) -> Iterator[str]:
+    """The same with our schemas in it: a copy, which is there in a fraction of the time."""
+    with _database(dsn, _migrated(dsn)) as found:
+        yield found
+
+
+@contextmanager
+def _database(dsn: str, template: str) -> Iterator[str]:
+    name = _create(dsn, template)
     try:
         yield with_database(dsn, name)
     finally:
-        _execute(dsn, "drop database {} with (force)", name)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@cache
+def _migrated(dsn: str) -> str:
+    """The database that copies are made of. It goes with its server."""
+    name = _create(dsn, "template0")
+    asyncio.run(migrate(with_database(dsn, name)))
+    return name
+
+
+def _create(dsn: str, template: str) -> str:
+    name = f"penstock_test_{secrets.token_hex(6)}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        statement = sql.SQL("create database {} template {}")
+        connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+    return name
 
 
 def with_database(dsn: str, name: str) -> str:
@@ -64,11 +96,6 @@ def with_database(dsn: str, name: str) -> str:
     if "dbname" in conninfo_to_dict(f"postgresql:///?{query}"):
         query = "&".join(pair for pair in query.split("&") if not pair.startswith("dbname="))
     return f"{scheme}://{authority}/{name}" + (f"?{query}" if query else "")
-
-
-def _execute(dsn: str, statement: str, name: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
 
 
 @contextmanager

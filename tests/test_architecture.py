@@ -7,27 +7,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "penstock"
 
-LEAF = {"model", "errors", "limits", "clock", "auth"}
-STORE = {"store", "store.queries"}
+LEAF = {"model", "errors", "limits", "clock", "auth", "queries"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(LEAF, LEAF),
     "config": LEAF,
     "logs": LEAF,
     "store": LEAF,
-    "store.queries": LEAF,
-    "store.postgres": LEAF | STORE,
-    "store.sqlite": LEAF | STORE,
-    "engine": LEAF | STORE,
-    "spark": LEAF | {"store.queries"},
+    "store.postgres": LEAF | {"store"},
+    "store.sqlite": LEAF | {"store"},
+    "engine": LEAF | {"store"},
+    "spark": LEAF,
     "wire": LEAF | {"engine"},
     "web": LEAF | {"engine"},
     "loops": LEAF | {"engine"},
-    "server": LEAF | STORE | {"config", "logs", "store.postgres", "store.sqlite", "engine", "wire", "web", "loops"},
+    "server": LEAF | {"store", "config", "logs", "store.postgres", "store.sqlite", "engine", "wire", "web", "loops"},
     "cli": LEAF | {"config", "logs", "server", "spark"},
     "__main__": {"cli"},
     "client": LEAF,
-    "consumer": LEAF | {"store.queries"},
+    "consumer": LEAF,
     "__init__": LEAF | {"client", "consumer"},
 }
 

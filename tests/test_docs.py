@@ -367,6 +367,16 @@ def test_the_lines_of_the_readme_work_as_printed(server: Running, tmp_path: Path
     assert '"message":"Hello, world"' in printed
 
 
+def test_the_stream_of_a_first_run_is_made_as_printed(fresh_database: str, tmp_path: Path) -> None:
+    [lines] = [content for language, content in blocks(page("docs/pipelines.md")) if "curl" in content]
+
+    with serving("--database-url", fresh_database) as server:
+        calls = [line for line in lines.splitlines() if line.startswith("curl")]
+        _, statuses = Shell(server, tmp_path).run("\n".join(calls))
+
+    assert re.findall(r"\d{3}", statuses) == ["201", "201"]
+
+
 # SQS
 
 

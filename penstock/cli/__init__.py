@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -13,7 +13,7 @@ from penstock.config import SettingsError, redact
 from penstock.errors import PenstockError
 
 app = typer.Typer(
-    help="Queues on PostgreSQL: one server, every queue protocol.",
+    help="Queues, jobs, topics, streams and schedules on one database: the server, and what looks after it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,6 +29,21 @@ app.add_typer(queues.app, name="queue")
 app.add_typer(pipelines.app, name="pipeline")
 app.add_typer(lake.app, name="lake")
 app.add_typer(sql.app, name="sql")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        running.version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

@@ -9,9 +9,8 @@ import typer
 
 from penstock.cli.options import Json
 from penstock.cli.output import print_rows
-from penstock.cli.spark import clearly
+from penstock.cli.spark import Storage, clearly, storage_options
 from penstock.cli.tokens import parse_duration
-from penstock.errors import Invalid
 
 if TYPE_CHECKING:
     from penstock.spark.lake.upkeep import TableSummary
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look after the tables of a lake.", no_args_is_help=True)
 
 Root = Annotated[str, typer.Argument(metavar="PATH", help="A lake, or one table: a folder or an object store's URI.")]
-Storage = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the object store; repeat for more.")
-]
 
 NONE = "There are no tables at {}."
 
@@ -33,7 +29,7 @@ def tree(path: Root, storage: Storage = None, as_json: Json = False) -> None:
         from penstock.spark import lake
 
         rows: list[dict[str, Any]] = []
-        for found in lake.tables(path, _storage(storage)):
+        for found in lake.tables(path, storage_options(storage)):
             rows.append(
                 {
                     "table": found.name or found.path,
@@ -59,7 +55,7 @@ def compact(
         from penstock.spark import lake
 
         for found in _tables(path, storage):
-            done = lake.compact(found.path, file_bytes=file_mb * 1_048_576, storage=_storage(storage))
+            done = lake.compact(found.path, file_bytes=file_mb * 1_048_576, storage=storage_options(storage))
             print(f"{found.path}: {done.removed} files became {done.added}")
 
 
@@ -76,7 +72,7 @@ def vacuum(
 
         age = parse_duration(retention)
         for found in _tables(path, storage):
-            gone = lake.vacuum(found.path, retention=age, dry_run=dry_run, storage=_storage(storage))
+            gone = lake.vacuum(found.path, retention=age, dry_run=dry_run, storage=storage_options(storage))
             print(f"{found.path}: {len(gone)} files {'would be ' if dry_run else ''}removed")
 
 
@@ -84,14 +80,7 @@ def _tables(path: str, storage: list[str] | None) -> Iterator[TableSummary]:
     from penstock.spark import lake
 
     found = None
-    for found in lake.tables(path, _storage(storage)):
+    for found in lake.tables(path, storage_options(storage)):
         yield found
     if found is None:
         print(NONE.format(path))
-
-
-def _storage(given: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given or []]
-    if wrong := [name for name, equals, _ in pairs if not equals or not name]:
-        raise Invalid(f"'{wrong[0]}' is not an option of an object store: write it like aws_region=eu-central-1")
-    return {name: value for name, _, value in pairs}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 Config = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings in TOML; default: ./penstock.toml.")]
-DatabaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Use this PostgreSQL.")]
+DatabaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Use this PostgreSQL; default: $DATABASE_URL.")]
 Data = Annotated[Path | None, typer.Option(metavar="DIRECTORY", help="Where the embedded PostgreSQL keeps its data.")]
 Sqlite = Annotated[Path | None, typer.Option(metavar="FILE", help="Use this SQLite file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

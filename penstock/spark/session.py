@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from penstock.spark.java import java_home
+from penstock.spark.java import deaf, java_home
 
 HERE = "local[*,4]"
 """All cores of this machine. A task may fail three times, as it may on a cluster: one that lost its database does."""
@@ -24,7 +28,7 @@ DEFAULTS = {
     # Filters that Spark offers are taken by the reader; without this Spark refuses to ask it.
     "spark.sql.python.filterPushdown.enabled": "true",
     # Spark's own, and the variable that holds the address of the database with its password.
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|database_url",
+    "spark.redaction.regex": "(?i)secret|password|token|(access|account|sas)[._]?key|credential|database_url",
 }
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """For a master on this machine. A driver that serves executors on other machines must be reachable from them."""
@@ -76,11 +80,39 @@ def _prepare(master: str) -> None:
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Apart from our process group: a signal to the group is ours to obey, and to end in good order needs Java.
+    """Apart from our process group, and deaf: a signal is ours to obey, and to end in good order needs Java.
 
     It does not outlive us: it ends when the pipe to its standard input does.
     """
     if SparkContext._gateway is None and not _submitted() and not is_remote():
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+        with _interrupts_wait(), _environment(JAVA_HOME=str(deaf(Path(os.environ["JAVA_HOME"])))):
+            gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Until Java has started: it looks at the pipe that tells it to end when it has told us where it is, not before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """For a process that is started meanwhile."""
+    before = {name: os.environ[name] for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.update(before)

@@ -22,9 +22,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import adbc_driver_manager as adbc
-import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 
+from penstock.spark.connection import Connection
 from penstock.spark.database import FAILURES, Database, SnapshotLost, resolve
 
 FIRST_S = 600.0
@@ -107,9 +107,9 @@ def main() -> None:
     try:
         # Asked again while the database is away; then it is there for the transaction too.
         database.value("select 1")
-        connection = database.connect()
+        connection = database.connect_for_long()
         snapshot = _export(connection)
-    except FAILURES as error:
+    except (*FAILURES, ValueError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return
     print(json.dumps({"snapshot": snapshot}), flush=True)
@@ -119,14 +119,10 @@ def main() -> None:
         database.rows(_FORGET, str(given.lock))
 
 
-def _export(connection: driver.Connection) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute("set local idle_in_transaction_session_timeout = 0")
-        cursor.execute("set transaction isolation level repeatable read, read only")
-        cursor.execute("select pg_export_snapshot()")
-        row = cursor.fetchone()
-    assert row is not None
-    return str(row[0])
+def _export(connection: Connection) -> str:
+    connection.rows("set transaction isolation level repeatable read, read only")
+    [[snapshot]] = connection.rows("select pg_export_snapshot()")
+    return str(snapshot)
 
 
 class _Watch:

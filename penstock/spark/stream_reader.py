@@ -48,6 +48,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, int] | None = None
         self._waiting_since: float | None = None
         self._known: dict[str, Stream] = {}
+        self._skipped: dict[str, dict[str, int]] = {}
         self._replaying = True
 
     # Offsets
@@ -84,10 +85,11 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for stream in self._streams():
             after = self._start(stream, start)
             self._consumers.polled(stream, after)
-            if (end := self._end(stream)) is not None:
+            if (end := self._end(stream, after)) is not None:
                 ranges.append((stream, after, end))
-        # Every stream gets its share, so that a busy one does not starve the others.
-        share = max(limit.max_rows // len(ranges), 1) if isinstance(limit, ReadMaxRows) and ranges else None
+        share = None
+        if isinstance(limit, ReadMaxRows):
+            share = _share(limit.max_rows, [end.event_seq - after.event_seq for _, after, end in ranges])
         steps = [
             (stream, after, stream.farthest(after, end, share) if end.id > after.id else after)
             for stream, after, end in ranges
@@ -108,15 +110,18 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = target
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return _offset((stream, stream.newest()) for stream in self._streams())
+        newest = _offset((stream, stream.newest()) for stream in self._streams())
+        return {name: {**place, "skipped": self._skipped.get(name)} for name, place in newest.items()}
 
-    def _end(self, stream: Stream) -> Tick | None:
+    def _end(self, stream: Stream, after: Tick) -> Tick | None:
         """None for a stream that has come since the run of what is available began: it could go on for ever."""
         if self._target is None:
             return stream.newest()
         if stream.name not in self._target:
             return None
-        return stream.tick(self._target[stream.name]) or stream.newest()
+        target = self._target[stream.name]
+        # Its tick may have been rotated away: who is past it is done all the same.
+        return after if after.id >= target else stream.tick(target) or stream.newest()
 
     def _is_worth_it(self, steps: list[tuple[Stream, Tick, Tick]]) -> bool:
         """Whether there are events, or there have been none for so long that it should be told."""
@@ -163,11 +168,22 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after, until = self._start(stream, start), self._at(stream, end[stream.name])
         first = stream.name in self._initial and self._initial[stream.name] == start.get(stream.name)
         if first and self._replaying and after.id >= until.id:
-            # The first batch again, whose beginning was the newest tick then. The consumer has not left it.
-            held = self._consumers.found(stream)
-            after = until if held is None or held >= until.id else self._at(stream, {"tick": held})
+            after = self._began(stream, until)
         events = stream.between(after, until)
         return replace(events, sent_since=self._options.starting_at) if first else events
+
+    def _began(self, stream: Stream, until: Tick) -> Tick:
+        """Where the first batch began, which was at the newest tick of then: its consumer has not left it."""
+        held = self._consumers.found(stream)
+        if held is not None and held <= until.id:
+            return self._at(stream, {"tick": held})
+        if self._options.fail_on_data_loss and self._options.ack_mode != "none":
+            raise StreamError(
+                f"stream {stream.name!r}: where the first batch began is known by the consumer"
+                f" {self._consumers.name(stream)!r} alone, which is gone or was moved by another query. Set"
+                f" failOnDataLoss to false to go on after tick {until.id} without the events of that batch."
+            )
+        return until
 
     def _has_none(self, stream: Stream, events: Range) -> bool:
         """Not worth a task: idle streams move on with the others. Rotated away is not the same as none."""
@@ -205,7 +221,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"stream {stream.name!r} was dropped and made again: tick {wanted} is one of the old stream, whose"
                     " events are gone. Set failOnDataLoss to false to read the new one from its beginning."
                 )
-            return stream.oldest()
+            return self._skip(stream, wanted, stream.oldest())
         found = stream.tick(wanted)
         if found is not None:
             return found
@@ -213,14 +229,39 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         oldest = stream.oldest()
         if self._options.fail_on_data_loss:
             raise lost(stream.name, wanted, oldest.id)
-        return oldest if wanted < oldest.id else stream.newest()
+        return self._skip(stream, wanted, oldest if wanted < oldest.id else stream.newest())
+
+    def _skip(self, stream: Stream, wanted: int, found: Tick) -> Tick:
+        """What is gone is told beside the newest offsets, which Spark reports: nobody else hears of this process."""
+        self._skipped[stream.name] = {"from": wanted, "to": found.id}
+        return found
 
     def _streams(self) -> list[Stream]:
         """Those of the pattern are looked up each time: new ones may have come."""
         if self._options.pattern is not None or not self._known:
-            for stream in find_streams(self._database, self._options):
-                self._known.setdefault(stream.name, stream)
+            found = {stream.name: stream for stream in find_streams(self._database, self._options)}
+            if not self._options.fail_on_data_loss:
+                self._forget(self._known.keys() - found.keys())
+            self._known = {**found, **self._known}
         return [self._known[name] for name in sorted(self._known)]
+
+    def _forget(self, dropped: Iterable[str]) -> None:
+        """Streams that are gone. Another of the same name would be another stream."""
+        for name in dropped:
+            del self._known[name]
+            self._consumers.forget(name)
+            if self._target is not None:
+                self._target.pop(name, None)
+
+
+def _share(rows: int, waiting: list[int]) -> int:
+    """How many events of each stream: a busy one takes what the others leave, and does not starve them."""
+    for place, events in enumerate(sorted(waiting)):
+        share = rows // (len(waiting) - place)
+        if events > share:
+            return max(share, 1)
+        rows -= max(events, 0)
+    return max(waiting, default=1)
 
 
 def _offset(ticks: Iterable[tuple[Stream, Tick]]) -> dict[str, Any]:

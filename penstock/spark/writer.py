@@ -99,8 +99,8 @@ class _Staging:
         batches = counted.staged(iterator)
         if (first := next(batches, None)) is not None:
             reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
-            with database.transaction() as connection, connection.cursor() as cursor:
-                cursor.adbc_ingest("spark_staging", reader, mode="append", db_schema_name="penstock")
+            with database.transaction() as connection:
+                connection.append("penstock", "spark_staging", reader)
         return Staged(attempt, counted.rows, query=query)
 
     def _publish(self, messages: list[WriterCommitMessage | None], query: str | None, batch: int) -> None:

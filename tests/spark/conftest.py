@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import psycopg
@@ -10,26 +9,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.session import session
-from penstock.store.postgres.migrate import migrate
 from tests import cluster
+from tests.spark import quick_java
 
 
 @pytest.fixture(scope="session", autouse=True)
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it.
-
-    They live too short for thorough compiling: without it a run of a pipeline takes half of Java's processor time.
-    """
+def scratch(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
+    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it."""
     folder = tmp_path_factory.mktemp("spark")
-    java = f"-Djava.io.tmpdir={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    settings = {
-        "spark.local.dir": folder,
-        "spark.driver.extraJavaOptions": java,
-        "spark.executor.extraJavaOptions": java,
-    }
-    (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SPARK_CONF_DIR", str(folder))
+        environment.setenv("JAVA_HOME", str(quick_java.home(pytestconfig.cache.mkdir("spark"), folder)))
+        environment.setenv("SPARK_LOCAL_DIRS", str(folder))
         yield
 
 
@@ -42,8 +32,7 @@ def spark(scratch: None) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def dsn(postgres_dsn: str) -> Iterator[str]:
-    with cluster.empty_database(postgres_dsn) as found:
-        asyncio.run(migrate(found))
+    with cluster.migrated_database(postgres_dsn) as found:
         yield found
 
 

@@ -27,8 +27,6 @@ WORKER = "org.apache.spark.deploy.worker.Worker"
 PATIENCE_S = 120.0
 STOP_S = 30.0
 LOOK_S = 0.1
-BRIEFLY = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For the environment of Javas that live for seconds: what they would spend on becoming fast, they never earn back."""
 
 
 class Standalone:
@@ -139,7 +137,6 @@ def _environment(home: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": HERE,
         "SPARK_LOCAL_DIRS": str(home),
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
-        **BRIEFLY,
     }
 
 

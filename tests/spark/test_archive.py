@@ -9,10 +9,11 @@ from typing import Any
 import polars
 import psycopg
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from penstock.spark import lake
+from penstock.spark import archive_reader, lake
 from penstock.spark.archive_reader import ArchivePartition, ArchiveStreamReader
 from penstock.spark.lake.partitions import NULL
 from penstock.spark.options import read_options
@@ -21,6 +22,7 @@ from penstock.spark.pipelines.replay import Replay
 from penstock.spark.pipelines.run import PipelineError, run_pipeline
 from penstock.spark.tables import TABLES
 from tests.spark import streams
+from tests.spark.reading import rotate
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -75,6 +77,31 @@ def test_events_arrive_once_by_date_and_type(runner: Runner, dsn: str, database:
     [paid] = frame.where("type = 'paid/cash'").collect()
     assert (paid["stream"], paid["value"], paid["date"]) == ("bills/50%", "c", paid["timestamp"].date())
     assert [table.partition_by for table in lake.tables(str(runner.lake))] == [("date", "type")]
+
+
+def test_events_that_are_gone_are_an_error_or_skipped_and_told_of(runner: Runner, database: psycopg.Connection) -> None:
+    streams.make(database, "orders")
+    streams.send(database, "orders", ["a"])
+    runner.run(Archive(streams=("orders",)))
+    database.execute("select pgque.unregister_consumer('orders', 'archive')")
+    for value in ("gone", "gone too", "gone as well", "b"):
+        streams.send(database, "orders", [value])
+        streams.tick(database, "orders")
+        rotate(database, "orders")
+    streams.send(database, "orders", ["c"])
+
+    with pytest.raises(StreamingQueryException, match=r"stream 'orders': tick \d+ is gone, the oldest is \d+"):
+        runner.run(Archive(streams=("orders",)))
+    runner.run(Archive(streams=("orders",), skip_lost=True))
+
+    found = runner.rows("events", "value")
+    assert found[0] == "a"
+    assert "c" in found
+    assert "gone" not in found
+    query = "select note, state, progress #> '{queries,0,skipped,orders}' from penstock.pipeline_runs order by id desc"
+    [note, state, ticks] = database.execute(query).fetchone() or ()
+    assert state == "done"
+    assert note == f"skipped what was gone of stream 'orders', from tick {ticks['from']} to {ticks['to']}"
 
 
 def test_a_message_archived_late_with_an_early_id_is_not_lost(
@@ -168,6 +195,24 @@ def test_tasks_share_the_archive_by_its_index(dsn: str, database: psycopg.Connec
     assert any("archive_txid" in row[0] for row in plan), plan
 
 
+def test_a_queue_with_nothing_new_moves_on_when_others_have_much(
+    dsn: str, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be looked for among all of that again and again."""
+    database.execute("select penstock.create_queue('letters')")
+    options = read_options({"url": dsn, "table": "archive", "subscribe": "idle"})
+    reader = ArchiveStreamReader(options, list(TABLES["archive"].columns))
+    start = reader.initialOffset()
+    archive_message(database, "a")
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+
+    monkeypatch.setattr(archive_reader, "FAR", 1)
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end != start
+    assert reader.partitions(start, end) == []
+    reader.stop()
+
+
 def test_what_to_archive_must_be_said(runner: Runner) -> None:
     with pytest.raises(PipelineError, match="name a stream"):
         runner.run(Archive())
@@ -242,6 +287,8 @@ def test_a_replay_into_a_fifo_queue_stores_every_row_of_its_tenant(
 
     found = database.execute("select body, group_id, headers from penstock.messages order by id").fetchall()
     assert found == [("same", "k", {"a": 1}), ("same", "k", None), ("same", "replay", None)]
+    of_acme = Replay(id="fix", to="letters.fifo", target="queue", tenant="acme")._chosen(frame)
+    assert [row["value"] for row in of_acme.collect()] == ["not"]
 
 
 def test_messages_of_the_lake_go_back_into_their_queue(runner: Runner, database: psycopg.Connection) -> None:

@@ -32,7 +32,7 @@ def mirrored(spark: SparkSession, dsn: str, database: psycopg.Connection[Any], t
 
 TERMINATE = """
 select pg_terminate_backend(pid, 10000) from pg_stat_activity
-where query like '%pg_export_snapshot%' and pid <> pg_backend_pid()
+where query like '%pg_try_advisory_xact_lock%' and pid <> pg_backend_pid()
 """
 
 

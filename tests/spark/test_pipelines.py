@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import psycopg
@@ -16,8 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.pipelines import reporting
 from penstock.spark.pipelines.causes import JAVA_ENDED, cause
-from penstock.spark.pipelines.progress import Progress
-from penstock.spark.pipelines.run import Run, run_pipeline, running
+from penstock.spark.pipelines.claims import ClaimedError, in_lake
+from penstock.spark.pipelines.progress import Progress, QueryProgress
+from penstock.spark.pipelines.run import Run, check_database, run_pipeline, running
 from tests.spark import streams
 
 pytestmark = pytest.mark.timeout(300)
@@ -49,6 +52,20 @@ class Plain:
 
     def run(self, run: Run) -> None:
         raise AssertionError("not run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claiming:
+    """Claims parts of a lake, and does nothing."""
+
+    name: ClassVar[str] = "claiming"
+    parts: tuple[str, ...] = ("orders",)
+
+    def claims(self, lake: str) -> list[str]:
+        return [in_lake(part, lake) for part in self.parts]
+
+    def run(self, run: Run) -> None:
+        run.check()
 
 
 @pytest.fixture
@@ -193,6 +210,74 @@ def test_a_query_that_is_started_again_goes_on_counting(
     assert (row["rows"], row["batches"], len(row["progress"]["queries"])) == (2, 2, 1)
 
 
+class TestClaims:
+    """Runs that work on the same, one in the midst of the other. None of them needs Spark."""
+
+    nobody: Any = None
+
+    def run(self, dsn: str, lake: str, *parts: str) -> None:
+        run_pipeline(Claiming(parts=parts), spark=self.nobody, url=dsn, lake=lake)
+
+    def test_a_second_run_is_refused_and_told_which_the_first_is(
+        self, dsn: str, database: psycopg.Connection, lake: str
+    ) -> None:
+        Path(lake).mkdir()
+        link = Path(lake).parent / "link"
+        link.symlink_to(lake)
+        with running(Claiming(), spark=self.nobody, url=dsn, lake=lake):
+            first = last_run(database)["id"]
+            problem = f"run {first} of claiming works on orders in {lake} already: wait until it has ended, or stop it"
+            with pytest.raises(ClaimedError, match=problem):
+                self.run(dsn, str(link), "bills", "orders")
+            assert (last_run(database)["state"], last_run(database)["error"]) == ("failed", problem)
+            # Before Spark is started, and then there is no run at all.
+            with pytest.raises(ClaimedError, match=problem):
+                check_database(Claiming(), dsn, lake)
+            assert last_run(database)["id"] == first + 1
+            self.run(dsn, lake, "bills")
+            self.run(dsn, f"{lake}-other", "orders")
+
+        check_database(Claiming(), dsn, lake)
+        self.run(dsn, lake, "orders")
+
+    def test_what_a_run_claims_for_a_while_is_free_afterwards(self, dsn: str, lake: str) -> None:
+        given: dict[str, Any] = {"spark": self.nobody, "url": dsn, "lake": lake}
+        with running(Claiming(parts=("a",)), **given) as one, running(Claiming(parts=("b",)), **given) as other:
+            with one.claimed("a file"), pytest.raises(ClaimedError, match="works on a file already"):
+                other.claimed("a file").__enter__()
+            with other.claimed("a file"):
+                pass
+
+    def test_a_run_that_lost_its_session_claims_anew_or_ends(
+        self, dsn: str, database: psycopg.Connection, lake: str
+    ) -> None:
+        """As when PostgreSQL was restarted."""
+        given: dict[str, Any] = {"spark": self.nobody, "url": dsn, "lake": lake}
+        with running(Claiming(), **given) as first:
+            end_claims(database)
+            first.keep_claims()
+            first.check()
+            with pytest.raises(ClaimedError):
+                self.run(dsn, lake, "orders")
+
+            end_claims(database)
+            with running(Claiming(), **given):
+                second = last_run(database)["id"]
+                first.keep_claims()
+                with pytest.raises(ClaimedError, match=f"run {second} of claiming works on orders"):
+                    first.check()
+
+
+def end_claims(database: psycopg.Connection) -> None:
+    query = """
+        select pg_terminate_backend(l.pid, 10000)
+        from pg_locks as l
+        join pg_stat_activity as a on a.pid = l.pid and a.application_name like 'penstock: run%'
+        where l.locktype = 'advisory'
+    """
+    assert database.execute(query).fetchall() == [(True,)]
+
+
 def test_lag_is_what_lies_behind_a_tick(database: psycopg.Connection) -> None:
     streams.make(database, "orders")
     streams.send(database, "orders", ["one"])
@@ -205,6 +290,32 @@ def test_lag_is_what_lies_behind_a_tick(database: psycopg.Connection) -> None:
 
     assert database.execute(lag, [f'{{"orders": {behind}, "gone": 7}}']).fetchone() == (3, True)
     assert database.execute(lag, ["{}"]).fetchone() == (None, None)
+
+
+def test_batches_that_followed_a_look_at_nothing_are_all_counted() -> None:
+    """A trigger that found nothing has the number of the batch to come."""
+
+    class Told:
+        id, name = "1", None
+        recentProgress: ClassVar[list[Any]] = []  # noqa: N815
+
+        @property
+        def lastProgress(self) -> Any:  # noqa: N802
+            return self.recentProgress[-1]
+
+        def tell(self, batch: int, rows: int) -> None:
+            sources = [{"numInputRows": rows}]
+            entry = {"batchId": batch, "timestamp": f"{len(self.recentProgress):09}", "sources": sources}
+            self.recentProgress.append(SimpleNamespace(json=json.dumps(entry)))
+
+    told: Any = Told()
+    progress = QueryProgress(told)
+    for batches in ([(4, 7)], [(5, 0)], [(5, 10), (6, 20)], [(7, 40)]):
+        for batch, rows in batches:
+            told.tell(batch, rows)
+        progress.look()
+
+    assert (progress.rows, progress.batches) == (77, 4)
 
 
 def test_a_run_shows_life_while_it_is_busy_elsewhere(

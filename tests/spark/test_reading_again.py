@@ -13,8 +13,8 @@ import adbc_driver_manager as adbc
 import psycopg
 import pytest
 
+from penstock.spark import connection, events
 from penstock.spark import database as module
-from penstock.spark import events
 from penstock.spark.database import Database, SnapshotLost
 from penstock.spark.events import Piece
 from penstock.spark.ranges import RangePartition
@@ -73,7 +73,7 @@ def test_a_slice_is_read_again_when_postgresql_is_killed_in_the_middle_of_it(
     server: MortalPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Batches that come before the death must not have been passed on.
-    monkeypatch.setattr(module, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(connection, "BATCH_BYTES", 1000)
     partition = filled(server.dsn)
     partition.conditions = (SLOW,)
     reading = Reading(server.dsn, partition)
@@ -103,13 +103,34 @@ def test_a_connection_that_dies_between_two_slices_is_made_anew(dsn: str, monkey
 
 
 def test_a_slice_too_large_to_keep_is_passed_on_as_it_comes(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(connection, "BATCH_BYTES", 1000)
     monkeypatch.setattr(module, "KEPT_BYTES", 10_000)
 
     found = list(filled(dsn).read(Database(dsn), COLUMNS))
 
     assert len(found) > 10
     assert sorted(int(value) for batch in found for value in batch.column(0).to_pylist()) == list(range(EVENTS))
+
+
+def test_who_loses_a_deadlock_is_asked_again(dsn: str) -> None:
+    """Two writes of many FIFO groups, say: each portion takes the locks of its own."""
+    both = "select pg_advisory_xact_lock($1), pg_sleep(0.3), pg_advisory_xact_lock($2), set_config('x.y', $3, true)"
+    settings = "set deadlock_timeout = '100ms'"
+    found: list[str] = []
+
+    def ask(first: int, second: int) -> None:
+        database = Database(dsn)
+        database.rows(settings)
+        found.append(database.rows(both, first, second, "done")[0][-1])
+        database.close()
+
+    threads = [threading.Thread(target=ask, args=pair) for pair in ((1, 2), (2, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+
+    assert found == ["done", "done"]
 
 
 @pytest.mark.parametrize("wrong", ["dbname=nowhere", "user=nobody"])

@@ -9,12 +9,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from penstock.spark import batch_reader, snapshot
 from penstock.spark.database import Database, SnapshotLost
 from penstock.spark.options import OptionError
+from penstock.spark.pipelines.importing.reader import kept
 from penstock.spark.source import PenstockSource
 from penstock.spark.streams import StreamError
 from tests.spark import streams
@@ -202,6 +204,22 @@ def test_who_may_only_read_leaves_no_snapshot_open(
 def test_why_there_is_no_snapshot_is_told(dsn: str) -> None:
     with pytest.raises(RuntimeError, match=r"no snapshot: .*nowhere"):
         snapshot.keep(dsn.replace("/penstock_test_", "/nowhere_"))
+    with pytest.raises(RuntimeError, match=r"no snapshot: option url: not an address"):
+        snapshot.keep("nowhere")
+
+
+def test_a_moment_outlives_what_the_server_gives_to_transactions(dsn: str, letters: psycopg.Connection) -> None:
+    [version] = letters.execute("select current_setting('server_version_num')::integer").fetchone() or ()
+    for limit in ("idle_in_transaction_session_timeout", *(["transaction_timeout"] if version >= 170000 else [])):
+        letters.execute(
+            SQL("alter database {} set {} = 200").format(Identifier(letters.info.dbname), Identifier(limit))
+        )
+    found = snapshot.keep(dsn)
+    with kept(Database(dsn)) as moment:
+        time.sleep(0.5)
+
+        assert moment.rows("select 1") == [(1,)]
+    assert [batch.num_rows for batch in snapshot.batches(Database(dsn), "select 1 as n", found, 0)] == [1]
 
 
 def test_the_tenant_is_asked_for_once(dsn: str, letters: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:

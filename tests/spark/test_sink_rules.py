@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +10,6 @@ import pytest
 
 from penstock.spark.options import OptionError
 from penstock.spark.writer import TAKEN
-from penstock.store.postgres.migrate import migrate
 from tests import cluster
 from tests.spark import streams
 from tests.spark.writing import write
@@ -24,8 +22,7 @@ MIB = 1_048_576
 @pytest.fixture(scope="module")
 def dsn(postgres_dsn: str) -> Iterator[str]:
     """One for all of them, with names of their own: a database takes longer than a write."""
-    with cluster.empty_database(postgres_dsn) as found:
-        asyncio.run(migrate(found))
+    with cluster.migrated_database(postgres_dsn) as found:
         yield found
 
 
@@ -102,8 +99,12 @@ def test_a_queue_s_own_delay_holds_for_rows_without_a_moment(dsn: str, database:
         ("queue", {"deliver_at": [NOW + timedelta(days=36_500)]}, "delay_s must be between 0 and 43200"),
         ("queue", {"key": ["g g"]}, "group_id must be 1 to 128 letters"),
         ("queue", {"dedup_id": ["ä"]}, "dedup_id must be 1 to 128 letters"),
+        ("queue", {"headers": ['{"a": secret}']}, "headers must be JSON: see row 2 of partition 0"),
+        ("queue", {"headers": ["[" * 100_000]}, "headers must be JSON: see row 2 of partition 0"),
         ("queue", {"name": [None]}, "name must not be null"),
         ("jobs", {"value": [None]}, "payload must not be null"),
+        ("jobs", {"value": ["secret"]}, "payload must be JSON: see row 2 of partition 0"),
+        ("jobs", {"value": ['{"a": "secret'], "dedup_id": ["k"]}, "payload must be JSON: see row 2 of partition 0"),
         ("jobs", {"value": [f'"{"x" * MIB}"']}, "payload must have at most 1048576 bytes"),
         ("jobs", {"priority": [40_000]}, "priority must be between -32767 and 32767"),
         ("jobs", {"dedup_id": [""]}, "unique_key must have 1 to 256 characters"),
@@ -120,10 +121,24 @@ def test_a_row_that_no_sender_may_send_refuses_the_write(
     given: dict[str, list[object]] = {"name": ["strict", "strict"], "value": ["1", "2"]}
     given |= {name: [given.get(name, [None])[0], *values] for name, values in columns.items()}
 
-    with pytest.raises(Exception, match=problem):
+    with pytest.raises(Exception, match=problem) as refused:
         write(dsn, given, target=target)
 
+    assert "secret" not in str(refused.value)
     assert bodies(database, "strict") == []
+
+
+@pytest.mark.parametrize("exactly_once", ["true", "false"], ids=["staged", "direct"])
+def test_a_stream_takes_any_text(dsn: str, database: psycopg.Connection, exactly_once: str) -> None:
+    streams.make(database, f"free-{exactly_once}")
+    given: dict[str, list[object]] = {"value": ["no json", None], "headers": ["none either", ""]}
+
+    write(dsn, given, target="stream", name=f"free-{exactly_once}", exactlyOnce=exactly_once)
+
+    table = database.execute("select pgque.current_event_table(%s)", [f"free-{exactly_once}"]).fetchone()
+    assert table is not None
+    found = database.execute(f"select ev_data, ev_extra1 from {table[0]} order by ev_id".encode()).fetchall()
+    assert found == [("no json", "none either"), (None, "")]
 
 
 @pytest.mark.parametrize(

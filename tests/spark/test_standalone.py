@@ -14,7 +14,7 @@ import pytest
 from tests.spark import streams
 from tests.spark.connect_server import HERE
 from tests.spark.killing import wait_until
-from tests.spark.standalone import BRIEFLY, Standalone
+from tests.spark.standalone import Standalone
 from tests.spark.test_crash import Progress
 from tests.system.serving import COMMAND, environment
 
@@ -55,7 +55,7 @@ class Archiving:
         self.progress = Progress(self._lake / "_checkpoints" / "archive" / "events-orders")
         command = [*COMMAND, "pipeline", "run", "archive", "--once", "--stream", "orders", "--master", master]
         command += ["--max-events", str(EVENTS), "--lake", str(self._lake), "--database-url", dsn, "--verbose"]
-        more = {"SPARK_LOCAL_IP": HERE, "PYSPARK_PYTHON": str(self._python), **BRIEFLY}
+        more = {"SPARK_LOCAL_IP": HERE, "PYSPARK_PYTHON": str(self._python)}
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(command, cwd=folder, env=environment(more), stdout=output, stderr=output)
 

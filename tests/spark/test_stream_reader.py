@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from penstock.spark import direct
+from penstock.spark.database import Database, Reading
 from penstock.spark.options import OptionError
+from penstock.spark.pipelines.run_log import RunLog
 from penstock.spark.streams import StreamError
-from penstock.store.postgres.migrate import migrate
 from tests import cluster
 from tests.spark import streams
 from tests.spark.reading import Offset, Query, read, rotate, values
@@ -33,8 +34,7 @@ Start = Callable[..., Query]
 @pytest.fixture(scope="module")
 def dsn(postgres_dsn: str) -> Iterator[str]:
     """One for all of them: each has a stream of its own."""
-    with cluster.empty_database(postgres_dsn) as found:
-        asyncio.run(migrate(found))
+    with cluster.migrated_database(postgres_dsn) as found:
         yield found
 
 
@@ -133,6 +133,28 @@ def test_a_stream_made_again_under_its_name_is_not_taken_for_the_old_one(
     assert start(query.at, subscribe=name, failOnDataLoss="false").batch() == ["new 0", "new 1", "new 2"]
 
 
+def test_a_stream_of_a_pattern_that_is_dropped_ends_the_query_unless_losses_are_allowed(
+    start: Start, database: psycopg.Connection, name: str
+) -> None:
+    streams.make(database, f"{name}-b")
+    options = {"subscribePattern": f"{name}.*", "startingOffsets": "earliest"}
+    strict = start(**options)
+    lenient = start(consumer="lenient", failOnDataLoss="false", **options)
+    sent(database, f"{name}-b", "old")
+    assert strict.batch() == lenient.batch() == ["old"]
+    database.execute("select pgque.drop_queue(%s, true)", [f"{name}-b"])
+    sent(database, name, "a")
+
+    assert lenient.batch() == ["a"]
+    with pytest.raises(StreamError, match=f"'{name}-b' has no ticks"):
+        strict.latest()
+
+    streams.make(database, f"{name}-b")
+    sent(database, f"{name}-b", "new")
+    assert lenient.batch() == ["new"]
+    assert list(position(database, f"{name}-b")) == ["lenient"]
+
+
 def test_an_offset_of_before_queues_were_noted_goes_on(start: Start, database: psycopg.Connection, name: str) -> None:
     first = sent(database, name, "a")
     old = start({name: {"tick": first}}, subscribe=name)
@@ -209,6 +231,33 @@ def test_the_first_batch_from_the_latest_tick_is_repeated_from_where_it_began(
     assert again.batch() == ["b"]
 
 
+@pytest.mark.parametrize("how", ["by another name", "after a rival"])
+def test_the_first_batch_is_not_taken_for_empty_when_nobody_knows_where_it_began(
+    start: Start, database: psycopg.Connection, name: str, how: str
+) -> None:
+    query = start(subscribe=name)
+    sent(database, name, "precious")
+    end = query.latest()
+    options = {"subscribe": name}
+    if how == "by another name":
+        options["consumer"] = "own"
+    else:
+        rival = start(subscribe=name)
+        rival.latest()
+        sent(database, name, "more")
+        rival.batch()
+
+    # However often it is tried.
+    for _ in range(2):
+        with pytest.raises(StreamError, match=r"where the first batch began .* failOnDataLoss"):
+            start(**options).planned(end)
+
+    lenient = start(failOnDataLoss="false", **options)
+    assert lenient.planned(end) == []
+    lenient.at = end
+    assert lenient.batch() == ([] if how == "by another name" else ["more"])
+
+
 def test_a_query_without_acknowledgements_has_no_consumer(
     start: Start, database: psycopg.Connection, name: str
 ) -> None:
@@ -282,10 +331,56 @@ def test_the_least_number_of_events_is_compared_with_what_waits(
     query = start(subscribe=f"{name},{name}-b", startingOffsets="earliest", **wanted)
     for number in range(5):
         sent(database, name, str(number))
-    assert query.latest(10) == query.at
+    assert query.latest(5) == query.at
     sent(database, name, "5")
 
-    assert len(query.batch(10)) == 5
+    assert len(query.batch(5)) == 5
+
+
+def test_a_busy_stream_takes_what_the_others_leave(start: Start, database: psycopg.Connection, name: str) -> None:
+    for other in "bcd":
+        streams.make(database, f"{name}-{other}")
+    query = start(subscribePattern=f"{name}.*", startingOffsets="earliest")
+    sent(database, f"{name}-b", "other")
+    for number in range(30):
+        sent(database, name, str(number))
+
+    assert len(query.batch(rows=20)) == 20
+    assert len(query.batch(rows=20)) == 11
+
+
+def test_two_busy_streams_share(start: Start, database: psycopg.Connection, name: str) -> None:
+    streams.make(database, f"{name}-b")
+    query = start(subscribePattern=f"{name}.*", startingOffsets="earliest")
+    for number in range(30):
+        sent(database, name, f"a{number}")
+        sent(database, f"{name}-b", f"b{number}")
+
+    assert sorted(value[0] for value in query.batch(rows=20)) == [*"a" * 10, *"b" * 10]
+
+
+def test_ticks_without_events_are_looked_into_once(
+    start: Start, database: psycopg.Connection, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark polls all the time, and an idle stream has a tick a minute."""
+    asked: list[str] = []
+    rows = Reading.rows
+
+    def noted(self: Reading, query: str) -> Iterable[pa.RecordBatch]:
+        asked.append(query)
+        return rows(self, query)
+
+    monkeypatch.setattr(Reading, "rows", noted)
+    query = start(subscribe=name)
+    tick = "select pgque.make_tick(q) from pgque.queue as q where q.queue_name = %s"
+    for times in (1, 2):
+        database.execute(tick, [name])
+        for _ in range(3):
+            assert query.latest() == query.at
+        assert len(asked) == times
+    sent(database, name, "a")
+
+    assert query.batch() == ["a"]
 
 
 @pytest.mark.parametrize("most", [{"maxEventsPerTrigger": "9"}, {}], ids=["given", "default"])
@@ -307,6 +402,24 @@ def test_a_run_of_what_is_available_ends_though_a_new_stream_goes_on(
     sent(database, f"{name}-b", "c")
     assert query.latest() == query.at
     assert start(query.at, subscribePattern=f"{name}.*").batch() == ["b", "c"]
+
+
+def test_a_run_of_what_is_available_ends_though_its_end_was_rotated_away(
+    start: Start, database: psycopg.Connection, name: str
+) -> None:
+    query = start(subscribe=name, startingOffsets="earliest", ackMode="none", failOnDataLoss="false")
+    sent(database, name, "a")
+    query.reader.prepareForTriggerAvailableNow()
+    for number in range(4):
+        sent(database, name, str(number))
+        rotate(database, name)
+    for number in range(3):
+        sent(database, name, f"later {number}")
+        query.batch()
+    at = query.at
+    sent(database, name, "still later")
+
+    assert query.latest() == at
 
 
 def test_a_ticker_at_work_is_waited_for(dsn: str, start: Start, database: psycopg.Connection, name: str) -> None:
@@ -360,12 +473,28 @@ def test_a_tenant_reads_its_own_streams(dsn: str, start: Start, database: psycop
     assert read(dsn, subscribe=name, tenant=name) == ["for acme"]
     assert read(dsn, subscribe=name) == ["for all"]
     pattern = {"subscribePattern": f".*{name}", "startingOffsets": "earliest"}
-    assert list(start(tenant=name, **pattern).at) == [name]
-    assert list(start(tenant="default", **pattern).at) == [name]
-    assert list(start(consumer="all", **pattern).at) == [name, f"t{tenant}:{name}"]
+    assert list(start(tenant=name, **pattern).latest()) == [name]
+    assert list(start(tenant="default", **pattern).latest()) == [name]
+    assert list(start(consumer="all", **pattern).latest()) == [name, f"t{tenant}:{name}"]
     assert set(position(database, f"t{tenant}:{name}")) == {"all", f"spark-{name}"}
     with pytest.raises(OptionError, match="tenant: there is no tenant 'nobody'"):
         start(subscribe=name, tenant="nobody").latest()
+
+
+def test_the_lag_of_a_tenant_is_that_of_its_own_stream(
+    dsn: str, start: Start, database: psycopg.Connection, name: str
+) -> None:
+    tenant = tenant_of(database, name)
+    query = start(subscribe=name, tenant=name, startingOffsets="earliest")
+    sent(database, f"t{tenant}:{name}", "read")
+    query.batch()
+    for number in range(5):
+        sent(database, name, f"of another {number}")
+    with closing(RunLog(Database(dsn), 0)) as log:
+        assert log.lag(query.at) == (0, 0.0)
+        streams.send(database, f"t{tenant}:{name}", ["waits", "too"])
+
+        assert log.lag(query.at)[0] == 2
 
 
 @pytest.mark.parametrize(

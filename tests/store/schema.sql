@@ -124,6 +124,10 @@ CREATE FUNCTION penstock.check_settings(p_queue penstock.queues) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.check_staged_json(p_places tid[], p_field text) RETURNS void
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -190,6 +194,10 @@ CREATE FUNCTION penstock.claim_fifo(p_bin bigint, p_ids bigint[], p_until timest
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.claim_for_run(p_claimant text, p_names text[]) RETURNS TABLE(name text, claimant text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.claim_job_keys(p_queues integer[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -225,6 +233,10 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 
 CREATE FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.jobs
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.claim_key(p_name text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.claim_next(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.messages
@@ -433,8 +445,7 @@ CREATE FUNCTION penstock.fire_target(p_schedule penstock.schedules, p_times text
 
 CREATE FUNCTION penstock.fire_topic(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET "penstock.node" TO '';
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.fold_counts() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1750,6 +1761,8 @@ REVOKE ALL ON FUNCTION penstock.check_range(p_field text, p_value bigint, p_low 
 
 REVOKE ALL ON FUNCTION penstock.check_settings(p_queue penstock.queues) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.check_staged_json(p_places tid[], p_field text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
@@ -1758,9 +1771,13 @@ REVOKE ALL ON FUNCTION penstock.claim_deliveries(p_limit integer, p_each integer
 
 REVOKE ALL ON FUNCTION penstock.claim_fifo(p_bin bigint, p_ids bigint[], p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.claim_for_run(p_claimant text, p_names text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.claim_job_keys(p_queues integer[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.claim_key(p_name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_next(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 

@@ -17,7 +17,7 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.errors import Conflict, Invalid, MoveInProgress, NotFound, Unavailable
 from penstock.model import DEFAULT_TENANT, Message, QueueSettings, Scope, Sent, TenantId
-from penstock.store.queries import parse
+from penstock.queries import parse
 from penstock.store.sqlite import queries
 from penstock.store.sqlite.migrate import MIGRATIONS, migrate
 from penstock.store.sqlite.moments import micros

@@ -36,8 +36,9 @@ def test_every_command_explains_itself(command: str) -> None:
     assert "Usage" in done.stdout
 
 
-def test_version() -> None:
-    done = penstock("version")
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version(word: str) -> None:
+    done = penstock(word)
     assert done.returncode == 0
     assert done.stdout.startswith("penstock ")
 
@@ -55,6 +56,13 @@ def test_version() -> None:
         (["serve", "--memory"], {"QUEUE_LINGER_MS": "x"}, "QUEUE_LINGER_MS must be a whole number"),
         (["serve", "--memory", "--log-level", "loud"], {}, "--log-level must be one of"),
         (["serve", "--sqlite", "no/such/directory/q.db", "--port", "0"], {}, "cannot open SQLite file"),
+        (
+            ["serve", "--sqlite", ".", "--port", "0"],
+            {},
+            "cannot open SQLite file .: SQLite: unable to open database file",
+        ),
+        (["serve", "--data", "/dev/null", "--port", "0"], {}, "cannot keep its data in /dev/null: Not a directory"),
+        (["serve", "--database-url", "postgresql://u:a/b@h/d"], {}, "in which / is not written as %2F, @ as %40, # as"),
         (["serve", "--config", "absent.toml"], {}, "cannot read absent.toml"),
         (["token", "list"], {"PENSTOCK_MEMORY": "1"}, "only inside its server"),
         (["token", "create", "--sqlite", "q.db", "--tenant", "nobody"], {}, "no tenant 'nobody'"),
@@ -79,7 +87,7 @@ def test_a_database_that_is_away_is_named_without_its_password(arguments: list[s
     url = "postgresql://someone:hunter2@127.0.0.1:1/queues"
     done = penstock(*arguments, cwd=tmp_path, more={"DATABASE_URL": url})
     assert done.returncode != 0
-    assert "postgresql://someone:***@127.0.0.1:1/queues" in done.stderr
+    assert "PostgreSQL at postgresql://someone:***@127.0.0.1:1/queues: [Errno 111] Connect" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

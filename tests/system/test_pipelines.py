@@ -257,6 +257,22 @@ def test_a_database_is_looked_at_before_spark_is_started(fresh_database: str, mo
         assert connection.execute("select count(*) from pgque.subscription").fetchone() == (0,)
 
 
+def test_a_lake_that_cannot_be_written_is_told_before_spark_is_started(
+    fresh_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "started", None)
+    monkeypatch.setenv("DATABASE_URL", fresh_database)
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        asyncio.run(migrate(fresh_database))
+        connection.execute("select pgque.create_queue('orders')")
+    (tmp_path / "file").touch()
+    lake = str(tmp_path / "file" / "lake")
+
+    done = CliRunner().invoke(app, ["pipeline", "run", "archive", "--stream", "orders", "--lake", lake])
+
+    assert (done.exit_code, done.stderr) == (1, f"penstock: the lake {lake} cannot be written: Not a directory\n")
+
+
 def test_a_pipeline_has_a_pace_of_its_own_unless_told() -> None:
     nobody: Any = None
     paces = [
@@ -359,7 +375,7 @@ def test_a_spark_that_does_not_start_says_why(
 
     said, logs = capsys.readouterr().err, list(tmp_path.iterdir())
     if told.startswith("Error"):
-        assert (said, logs) == ("penstock: Spark did not start: no such class\n", [])
+        assert (said, logs) == ("starting Spark\npenstock: Spark did not start: no such class\n", [])
     else:
         assert f"the log of Spark is in {logs[0]}" in said
         assert "[JAVA_GATEWAY_EXITED]" in said

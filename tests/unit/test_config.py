@@ -104,6 +104,28 @@ def test_a_wrong_database_url_is_refused_without_repeating_it() -> None:
     assert "postgresql://" in line
 
 
+@pytest.mark.parametrize("where", ["app:se/cret@h:5432", "app:cret@h:port", "app:cret@h:1:2", "app:cret@[::1:5432"])
+def test_a_database_url_with_a_slip_is_refused_without_repeating_it(where: str) -> None:
+    [line] = problems(environment={"DATABASE_URL": f"postgresql://{where}/d"})
+    assert line.startswith("DATABASE_URL has a port that is no number, or a password in which / is not written as %2F")
+    assert "cret" not in line
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgresql:///d?host=/run/postgresql",
+        "postgresql://u:p%2F%40%3A@h:5432/d",
+        "postgresql://u:p@[::1]:5432/d",
+        "postgresql://u@one:5432,two:5433/d?target_session_attrs=primary",
+        "postgresql://%2Frun%2Fpostgresql/d",
+    ],
+)
+def test_every_form_of_a_database_url_is_taken(url: str) -> None:
+    assert Settings.load(environment={"DATABASE_URL": url}).database_url == url
+
+
 def test_a_layer_that_names_a_store_means_that_one() -> None:
     environment = {"DATABASE_URL": "postgresql://h/d"}
     assert Settings.load(environment=environment).store == "postgres"

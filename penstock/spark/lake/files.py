@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -48,7 +48,13 @@ class _Open:
 
 class TaskFiles:
     def __init__(
-        self, files: arrow_fs.FileSystem, schema: pa.Schema, partition_by: Sequence[str], below: str, task: str
+        self,
+        files: arrow_fs.FileSystem,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        below: str,
+        task: str,
+        named: Callable[[Sequence[str], partitions.Values], str] = partitions.folder_name,
     ) -> None:
         self._files = files
         self._schema = schema
@@ -56,6 +62,7 @@ class TaskFiles:
         self._file_schema = pa.schema([each for each in schema if each.name not in self._partition_by])
         self._below = below
         self._task = task
+        self._named = named
         self._open: dict[partitions.Values, _Open] = {}
         self._waiting_bytes = 0
         self._done: list[AddedFile] = []
@@ -98,7 +105,7 @@ class TaskFiles:
     def _opened(self, values: partitions.Values) -> _Open:
         if len(self._open) >= MOST_OPEN:
             self._finish(next(iter(self._open)))
-        folder = self._below + partitions.folder_name(self._partition_by, values)
+        folder = self._below + self._named(self._partition_by, values)
         name = f"{folder}part-{self._task}-{uuid4().hex}.zstd.parquet"
         stream = self._files.open_output_stream(name)
         collected: list[Any] = []

@@ -13,7 +13,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.table import TableMerger
 
 from penstock.spark.lake.errors import LakeError
-from penstock.spark.lake.storage import Storage, folder
+from penstock.spark.lake.storage import Storage, folder, resolved
 from penstock.spark.lake.table import exists, is_done, opened, properties
 
 TRIES = 5
@@ -70,6 +70,6 @@ def replace(
         folder(path), rows, mode="overwrite",
         # There is nothing to replace in a table that is only being made.
         predicate=predicate if exists(path, storage) else None,
-        partition_by=list(partition_by), storage_options=dict(storage or {}) or None,
+        partition_by=list(partition_by), storage_options=resolved(storage) or None,
         commit_properties=properties(app, version),
     )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.spark.database import resolve
 from penstock.spark.lake.storage import is_folder
 from penstock.spark.options import OptionError
 
@@ -31,7 +30,7 @@ class LakeOptions:
     """Which version of the table to read; None is the newest."""
     push_down: bool
     storage: dict[str, str]
-    """What deltalake is told about the object store; `env:NAME` keeps a secret out of plans and logs."""
+    """Of the object store. A task gets them as they are given, and looks `env:NAME` up itself."""
 
 
 def lake_options(options: Mapping[str, str]) -> LakeOptions:
@@ -55,9 +54,7 @@ def lake_options(options: Mapping[str, str]) -> LakeOptions:
         app_version=app_version,
         version=_number(given, "version"),
         push_down=_one_of(given, "pushDownFilters", ("true", "false"), "false") == "true",
-        storage={
-            name.removeprefix(STORAGE): resolve(value) for name, value in given.items() if name.startswith(STORAGE)
-        },
+        storage={name.removeprefix(STORAGE): value for name, value in given.items() if name.startswith(STORAGE)},
     )
 
 

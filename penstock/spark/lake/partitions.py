@@ -1,7 +1,8 @@
 """Partitions: rows apart by the values of some columns, and the folders these values give.
 
 A Delta reader takes the values from the log, a Hive reader such as Spark's own from the folder's name. The names are
-escaped as Spark does it, so that both say the same.
+escaped as Spark does it, so that both say the same. An object store has no folders, only names that begin alike, and
+readers differ in how they write those as addresses: there names are escaped until there is nothing to differ in.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -67,6 +69,15 @@ def text(value: object) -> str | None:
 
 def folder_name(names: Sequence[str], values: Values) -> str:
     return "".join(f"{_escaped(name)}={_escaped(value)}/" for name, value in zip(names, values, strict=True))
+
+
+def key_name(names: Sequence[str], values: Values) -> str:
+    """The same for an object store."""
+    folder_name(names, values)  # What no folder can be named by is refused here too: a lake may be moved.
+    pairs = zip(names, values, strict=True)
+    return "".join(
+        f"{quote(name, safe='')}={NULL if value is None else quote(value, safe='')}/" for name, value in pairs
+    )
 
 
 def tells(path: str, values: Mapping[str, str | None]) -> bool:

@@ -22,7 +22,7 @@ from penstock.spark.lake.folder import Folder
 from penstock.spark.lake.options import LakeOptions
 from penstock.spark.lake.reader import table_files
 from penstock.spark.lake.schemas import arrow_schema, delta_schema
-from penstock.spark.lake.storage import filesystem, make, remove
+from penstock.spark.lake.storage import filesystem, is_folder, make, remove
 from penstock.spark.lake.table import Commit, exists, opened
 from penstock.spark.options import OptionError
 
@@ -47,7 +47,10 @@ class _LakeWriter:
         task = f"{context.partitionId():05d}" if context is not None else "00000"
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
         place, below = self._place()
-        files = TaskFiles(place, self._arrow, self._partition_by, below, task)
+        # Readers of plain Parquet have only the names to go by, and know them as Spark writes them.
+        is_key = self._options.table_format == "delta" and not is_folder(self._options.path)
+        named = partitions.key_name if is_key else partitions.folder_name
+        files = TaskFiles(place, self._arrow, self._partition_by, below, task, named)
         try:
             for batch in iterator:
                 files.add(batch)

@@ -17,19 +17,21 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from penstock.spark.lake.errors import LakeError
 from penstock.spark.lake.files import AddedFile
 from penstock.spark.lake.schemas import missing
-from penstock.spark.lake.storage import Storage, folder
+from penstock.spark.lake.storage import Storage, folder, reaching, resolved
 
 TRIES = 20
 """How often a commit that lost against another one is made again."""
 
 
 def exists(path: str, storage: Storage | None = None) -> bool:
-    return DeltaTable.is_deltatable(folder(path), dict(storage or {}))
+    with reaching(path):
+        return DeltaTable.is_deltatable(folder(path), resolved(storage))
 
 
 def opened(path: str, storage: Storage | None = None, version: int | None = None) -> DeltaTable:
     try:
-        return DeltaTable(folder(path), version=version, storage_options=dict(storage or {}))
+        with reaching(path):
+            return DeltaTable(folder(path), version=version, storage_options=resolved(storage))
     except TableNotFoundError:
         raise LakeError(f"there is no table at {path}") from None
 
@@ -104,7 +106,7 @@ class Commit:
             first = properties(self._app, self._app_version, retries=0)
             create_table_with_add_actions(
                 self._path, self._schema, actions, partition_by=self._partition_by,
-                storage_options=self._storage, commit_properties=first,
+                storage_options=resolved(self._storage), commit_properties=first,
             )  # fmt: skip
             return True
         table = opened(self._path, self._storage)

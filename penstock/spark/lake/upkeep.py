@@ -14,7 +14,7 @@ from deltalake import WriterProperties
 from deltalake.exceptions import TableNotFoundError
 
 from penstock.spark.lake.errors import LakeError
-from penstock.spark.lake.storage import Storage, below, filesystem, folder
+from penstock.spark.lake.storage import Storage, below, filesystem, folder, reaching
 from penstock.spark.lake.table import opened
 
 FILE_BYTES = 134_217_728
@@ -72,7 +72,9 @@ def tables(root: str, storage: Storage | None = None) -> Iterator[TableSummary]:
         place = filesystem(root, storage or {})
     except TableNotFoundError:
         raise LakeError(f"there is nothing at {root}") from None
-    for name in _found(place, "", DEPTH):
+    with reaching(root):
+        names = list(_found(place, "", DEPTH))
+    for name in names:
         yield _summary(folder(root), name, storage)
 
 

@@ -22,6 +22,7 @@ from penstock.spark import lake
 from penstock.spark.database import Database
 from penstock.spark.lake import partitions
 from penstock.spark.lake.storage import filesystem
+from penstock.spark.pipelines.claims import in_lake
 from penstock.spark.pipelines.run import PipelineError, Run
 from penstock.spark.streams import Stream
 from penstock.spark.tenants import stream_prefix
@@ -62,6 +63,14 @@ class Archive:
             prefix = stream_prefix(database, self.tenant)
             for stream in self.streams:
                 Stream(database, stream, prefix=prefix).check()
+
+    def claims(self, lake: str) -> list[str]:
+        owner = "" if self.tenant == "default" else f" of tenant {self.tenant}"
+        found = [f"the archive of stream {stream!r}{owner}" for stream in self.streams]
+        if self.messages:
+            # One for all queues: whether they come one by one is for the first run to say.
+            found.append(f"the archive of messages{owner}")
+        return [in_lake(each, lake) for each in found]
 
     def run(self, run: Run) -> None:
         self.check(run.follow)

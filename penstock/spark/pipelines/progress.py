@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+Place = dict[str, int]
+"""A tick, and the queue whose it is: tenants may call their streams by one name."""
 Entry = dict[str, Any]
 """One trigger of a query, as its JSON."""
 
@@ -36,8 +38,10 @@ class QueryProgress:
     query: StreamingQuery
     rows: int = 0
     batches: int = 0
-    ticks: dict[str, int] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
     """How far each stream was read."""
+    skipped: dict[str, Place] = field(default_factory=dict)
+    """Of which streams events were gone that should have been read: `from` a tick `to` another."""
     last: Entry | None = None
     id: str = field(init=False)
     name: str | None = field(init=False)
@@ -53,18 +57,19 @@ class QueryProgress:
         entry = _entry(newest)
         if self.last is not None and entry["timestamp"] == self.last["timestamp"]:
             return
-        follows = self.last is not None and entry["batchId"] - self.last["batchId"] <= 1
+        follows = self.last is not None and entry["batchId"] <= self.last["batchId"] + _counted(self.last)
         entries = [entry] if follows else [_entry(each) for each in self.query.recentProgress]
         self._add(each for each in entries if self.last is None or each["timestamp"] > self.last["timestamp"])
         self.last = entry
 
     def _add(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            rows = sum(int(source.get("numInputRows") or 0) for source in entry["sources"])
+            rows = _rows(entry)
             self.rows += rows
             self.batches += rows > 0
             for source in entry["sources"]:
-                self.ticks.update(_ticks(source.get("endOffset")))
+                self.places.update(_places(source.get("endOffset")))
+                self.skipped.update(_skipped(source.get("latestOffset")))
 
     def described(self) -> dict[str, Any]:
         """What is kept of it in the run's row."""
@@ -75,7 +80,8 @@ class QueryProgress:
             "batch": last.get("batchId"),
             "rows": self.rows,
             "batches": self.batches,
-            "ticks": self.ticks,
+            "ticks": {stream: place["tick"] for stream, place in self.places.items()},
+            "skipped": self.skipped,
             "rows_per_s": last.get("processedRowsPerSecond"),
             "durations_ms": last.get("durationMs"),
             "watermark": (last.get("eventTime") or {}).get("watermark"),
@@ -89,10 +95,34 @@ def _entry(progress: Any) -> Entry:
     return found
 
 
-def _ticks(offset: Any) -> dict[str, int]:
+def _rows(entry: Entry) -> int:
+    return sum(int(source.get("numInputRows") or 0) for source in entry["sources"])
+
+
+def _counted(entry: Entry) -> int:
+    """0 of a look that found nothing: it has the number of the batch to come, which may be over by the next look."""
+    return int(_rows(entry) > 0)
+
+
+def _place(told: Mapping[str, Any]) -> Place:
+    # Offsets of before have no queue.
+    return {"tick": int(told["tick"]), **({"queue": int(told["queue"])} if "queue" in told else {})}
+
+
+def _places(offset: Any) -> dict[str, Place]:
     """Of a source that is ours; what other sources call an offset says nothing here."""
     try:
-        parsed = json.loads(offset) if isinstance(offset, str) else offset
-        return {stream: int(place["tick"]) for stream, place in parsed.items()}
+        return {stream: _place(told) for stream, told in _parsed(offset).items()}
     except (TypeError, ValueError, AttributeError, KeyError):
         return {}
+
+
+def _skipped(offset: Any) -> dict[str, Place]:
+    try:
+        return {stream: told["skipped"] for stream, told in _parsed(offset).items() if told["skipped"] is not None}
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return {}
+
+
+def _parsed(offset: Any) -> Any:
+    return json.loads(offset) if isinstance(offset, str) else offset

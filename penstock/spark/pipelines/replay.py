@@ -81,6 +81,10 @@ class Replay:
             elif database.value(_QUEUE, tenant_id(database, self.tenant), self.to) is None:
                 raise PipelineError(f"there is no queue {self.to!r}")
 
+    def claims(self, lake: str) -> list[str]:
+        """By its name alone, like what was sent: that is the same whichever lake it came from."""
+        return [] if self.dry_run else [f"replay {self.id!r}"]
+
     def run(self, run: Run) -> None:
         self.check(run.follow)
         app = f"replay-{self.id}"
@@ -127,8 +131,8 @@ class Replay:
                 day = f.lit(at.date())
                 frame = frame.where(f.col("date") >= day if is_since else f.col("date") <= day)
         if "tenant" in frame.columns:
-            # Null in rows that are older than the column.
-            frame = frame.where(f.coalesce("tenant", f.lit(self.tenant)) == self.tenant)
+            # Null in rows that are older than the column. They count as the default tenant's: no other is sent them.
+            frame = frame.where(f.coalesce("tenant", f.lit("default")) == self.tenant)
         if self.where is not None:
             frame = frame.where(self.where)
         return frame if self.limit is None else frame.orderBy(*_order(frame)).limit(self.limit)

@@ -40,6 +40,7 @@ class Reporter(threading.Thread):
                 # A database that is away is no reason to end a run: its row is written when it is back.
                 with suppress(adbc.Error):
                     self._run.report(self._log)
+                    self._run.keep_claims()
                 due = time.monotonic() + REPORT_S
             if self._show is not None:
                 self._show(self._run.progress())

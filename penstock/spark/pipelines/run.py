@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from operator import itemgetter
 from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.spark.lake.checkpoints import checkpoints_of, remember_checkpoints
+from penstock.spark.lake.errors import LakeError
+from penstock.spark.lake.storage import folder, is_folder, make
 from penstock.spark.pipelines.causes import cause
-from penstock.spark.pipelines.progress import Progress, QueryProgress
+from penstock.spark.pipelines.claims import ClaimedError, Claims
+from penstock.spark.pipelines.progress import Place, Progress, QueryProgress
 from penstock.spark.pipelines.reporting import Reporter, Show, report_last
 from penstock.spark.pipelines.run_log import RunLog, described, scrubbed
 
 INTERVAL_S = 10.0
 """How often a pipeline that follows looks for more."""
 LOOK_S = 0.5
+WITH_QUERIES = ("archive", "cdc", "insights")
+"""Pipelines that need a place for checkpoints."""
 SETTLE_S = 60.0
 """How long a stopped query may take to finish the batch it is in. What is cut off is done again by the next run."""
 
@@ -27,8 +35,9 @@ SETTLE_S = 60.0
 class Pipeline(Protocol):
     """A frozen dataclass of settings. A field `tenant` says whose the run is.
 
-    It may have more: `interval_s`, how often it looks for more unless someone says otherwise; and what is asked before
-    Spark is started, which takes a while: `check(follow)`, of settings alone, and `check_database(url)`.
+    It may have more: `interval_s`, how often it looks for more unless someone says otherwise; `claims(lake)`, the names
+    of what no other run may work on meanwhile; and what is asked before Spark is started, which takes a while:
+    `check(follow)`, of settings alone, and `check_database(url)`.
     """
 
     name: ClassVar[str]
@@ -56,6 +65,8 @@ class Run:
         lake: str,
         follow: bool = False,
         interval_s: float | None = None,
+        claims: Claims | None = None,
+        checkpoints: str | None = None,
     ) -> None:
         self.spark = spark
         self.url = url
@@ -67,7 +78,10 @@ class Run:
         self.results: list[dict[str, Any]] = []
         """Rows of a table that a pipeline leaves for whoever ran it; stored with the run, so short and few."""
         self.interval_s: float = getattr(pipeline, "interval_s", INTERVAL_S) if interval_s is None else interval_s
+        self._claims = claims
+        self._checkpoints = checkpoints
         self._stop = threading.Event()
+        self._lost: ClaimedError | None = None
         self._began = time.monotonic()
         self._queries: list[QueryProgress] = []
         self._rows = self._batches = 0
@@ -88,7 +102,9 @@ class Run:
         return "/".join([self.lake.rstrip("/"), *parts])
 
     def checkpoint(self, name: str) -> str:
-        return self.place("_checkpoints", self.pipeline, name)
+        place = checkpoints_of(self.lake, self._checkpoints)
+        remember_checkpoints(self.lake, self.pipeline, place)
+        return "/".join([place, self.pipeline, name])
 
     def watch(self, *queries: StreamingQuery) -> None:
         """Until all have ended, or the run is stopped. The error of one ends the others, and is raised."""
@@ -109,8 +125,7 @@ class Run:
         for query in queries:
             if (error := query.exception()) is not None:
                 raise error
-        if self._stop.is_set():
-            raise RunStopped
+        self.check()
 
     def note(self, text: str | None) -> None:
         """One line on what is being done, shown and stored; None when it is done."""
@@ -124,13 +139,31 @@ class Run:
     def check(self) -> None:
         """Between the steps of parts that are not streaming queries: ends the run when it was told to stop."""
         if self._stop.is_set():
-            raise RunStopped
+            raise self._lost or RunStopped
+
+    @contextmanager
+    def claimed(self, name: str) -> Iterator[None]:
+        """What is known only now to be worked on, for the run alone; `claims` of a pipeline holds for all of a run."""
+        if self._claims is None:
+            yield
+        else:
+            with self._claims.taken(name):
+                yield
 
     # For whoever runs it
 
     def stop(self) -> None:
         """End in good order: batches are finished, then the run is stopped. May be called from a signal handler."""
         self._stop.set()
+
+    def keep_claims(self) -> None:
+        """Ends the run when what it works on has become another's, which takes a database that was away."""
+        try:
+            if self._claims is not None:
+                self._claims.keep()
+        except ClaimedError as error:
+            self._lost = error
+            self._stop.set()
 
     def progress(self) -> Progress:
         now, rows = time.monotonic(), self.rows
@@ -146,7 +179,7 @@ class Run:
             lag_events=self._lag[0],
             lag_s=self._lag[1],
             elapsed_s=now - self._began,
-            note=self._note,
+            note=self._told(),
         )
 
     @property
@@ -158,23 +191,32 @@ class Run:
         return self._batches + sum(query.batches for query in self._queries)
 
     def report(self, log: RunLog) -> None:
-        self._lag = log.lag(self._ticks())
+        self._lag = log.lag(self._places())
         log.report(
             self.state,
             rows=self.rows,
             batches=self.batches,
             lag=self._lag,
-            note=self._note,
+            note=self._told(),
             error=self.error,
             progress={"queries": [query.described() for query in self._queries], "results": self.results[:100]},
         )
 
-    def _ticks(self) -> dict[str, int]:
+    def _told(self) -> str | None:
+        """The pipeline's note, and what no pipeline knows of: which events its streams have lost."""
+        skipped = {stream: ticks for query in self._queries for stream, ticks in query.skipped.items()}
+        lost = [
+            f"skipped what was gone of stream {stream!r}, from tick {ticks['from']} to {ticks['to']}"
+            for stream, ticks in skipped.items()
+        ]
+        return "; ".join([*filter(None, [self._note]), *lost]) or None
+
+    def _places(self) -> dict[str, Place]:
         """How far each stream is read by all queries: by the one that is the furthest behind."""
-        found: dict[str, int] = {}
+        found: dict[str, Place] = {}
         for query in self._queries:
-            for stream, tick in query.ticks.items():
-                found[stream] = min(tick, found.get(stream, tick))
+            for stream, place in query.places.items():
+                found[stream] = min(place, found.get(stream, place), key=itemgetter("tick"))
         return found
 
     def _watched(self, query: StreamingQuery) -> QueryProgress:
@@ -182,7 +224,7 @@ class Run:
         watched = QueryProgress(query)
         before = next((each for each in self._queries if each.id == watched.id), None)
         if before is not None:
-            watched = QueryProgress(query, before.rows, before.batches, before.ticks)
+            watched = QueryProgress(query, before.rows, before.batches, before.places, before.skipped)
         # In one go: the reporter reads the list meanwhile.
         self._queries = [*(each for each in self._queries if each is not before), watched]
         return watched
@@ -198,10 +240,37 @@ def check(pipeline: Pipeline, follow: bool) -> None:
         asked(follow)
 
 
-def check_database(pipeline: Pipeline, url: str) -> None:
-    """Raises when the database lacks what the pipeline needs there."""
+def check_checkpoints(pipeline: Pipeline, lake: str, checkpoints: str | None) -> None:
+    """Raises when there is no place for those of its queries, or it is not the one that the lake knows."""
+    if pipeline.name in WITH_QUERIES:
+        remember_checkpoints(lake, pipeline.name, checkpoints_of(lake, checkpoints))
+    elif checkpoints is not None:
+        raise PipelineError(f"{pipeline.name} has no streaming queries: leave --checkpoints out")
+
+
+def check_database(pipeline: Pipeline, url: str, lake: str | None = None) -> None:
+    """Raises when the database lacks what the pipeline needs there, or another run works on the same."""
     if (asked := getattr(pipeline, "check_database", None)) is not None:
         asked(url)
+    if lake is not None:
+        with closing(Claims(url, f"a run of {pipeline.name}")) as claims:
+            claims.take(_claims(pipeline, lake))
+
+
+def check_lake(pipeline: Pipeline, lake: str) -> None:
+    """Raises when the pipeline's queries cannot write there."""
+    if pipeline.name in WITH_QUERIES and is_folder(lake):
+        try:
+            make(lake)
+            if not os.access(folder(lake), os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise LakeError(f"the lake {lake} cannot be written: {error.strerror}") from None
+
+
+def _claims(pipeline: Pipeline, lake: str) -> Sequence[str]:
+    asked = getattr(pipeline, "claims", None)
+    return () if asked is None else asked(lake)
 
 
 @contextmanager
@@ -213,15 +282,21 @@ def running(
     lake: str,
     follow: bool = False,
     interval_s: float | None = None,
+    checkpoints: str | None = None,
     show: Show | None = None,
 ) -> Iterator[Run]:
     """A run with its row in the database, which is kept up to date until the block ends, one way or another."""
-    run = Run(pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s)
-    settings = {**described(pipeline), "lake": scrubbed(run.lake), "follow": follow}
+    settings = {**described(pipeline), "lake": scrubbed(_absolute(lake)), "follow": follow}
     log = RunLog.start(url, getattr(pipeline, "tenant", "default"), pipeline.name, settings)
+    claims = Claims(url, f"run {log.run_id} of {pipeline.name}")
+    run = Run(
+        pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s, claims=claims,
+        checkpoints=checkpoints,
+    )  # fmt: skip
     reporter = Reporter(run, url, log.run_id, show)
     reporter.start()
     try:
+        claims.take(_claims(pipeline, lake))
         yield run
         run.state = "done"
     except (RunStopped, KeyboardInterrupt) as stopped:
@@ -233,6 +308,7 @@ def running(
         raise
     finally:
         reporter.end()
+        claims.close()
         report_last(run, log)
         if show is not None:
             show(run.progress())
@@ -246,10 +322,11 @@ def run_pipeline(
     lake: str,
     follow: bool = False,
     interval_s: float | None = None,
+    checkpoints: str | None = None,
     show: Show | None = None,
 ) -> None:
-    """Run a pipeline to its end."""
-    settings: dict[str, Any] = {"follow": follow, "interval_s": interval_s, "show": show}
+    """Run a pipeline to its end. `checkpoints` is a folder for them, when the lake is none itself."""
+    settings: dict[str, Any] = {"follow": follow, "interval_s": interval_s, "checkpoints": checkpoints, "show": show}
     with running(pipeline, spark=spark, url=url, lake=lake, **settings) as run:
         pipeline.run(run)
 

@@ -50,11 +50,11 @@ class RunLog:
             error and scrubbed(error)[:TEXT_LENGTH], json.dumps(progress, default=str),
         )  # fmt: skip
 
-    def lag(self, ticks: Mapping[str, int]) -> tuple[int | None, float | None]:
+    def lag(self, places: Mapping[str, Mapping[str, int]]) -> tuple[int | None, float | None]:
         """How many events lie behind these ticks, and for how many seconds the oldest of them waits."""
-        if not ticks:
+        if not places:
             return None, None
-        row = self._database.row(_LAG, json.dumps(ticks))
+        row = self._database.row(_LAG, json.dumps(places))
         return (None, None) if row is None else (row[0], row[1])
 
     def close(self) -> None:

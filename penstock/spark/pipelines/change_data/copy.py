@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
-import adbc_driver_manager as adbc
-import adbc_driver_postgresql.dbapi as driver
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.spark import lake
-from penstock.spark.database import Database
+from penstock.spark.connection import Connection
+from penstock.spark.database import FAILURES, Database
 from penstock.spark.events import SnapshotParts, snapshot_parts
 from penstock.spark.pipelines.change_data.columns import ChangeDataError, Column, check_names, values
 from penstock.spark.pipelines.change_data.pieces import PiecesSource, TextDatabase
@@ -32,6 +31,7 @@ from penstock.spark.pipelines.change_data.source import (
     identifier,
 )
 from penstock.spark.pipelines.change_data.tables import CURRENT, HISTORY, MARK, OWN, SNAPSHOT, LakeTable
+from penstock.spark.pipelines.claims import in_lake
 
 NO_COPY = "none"
 PAGES_PER_PIECE = 8192
@@ -47,6 +47,12 @@ class Snapshot:
     seen: str
     moment: int
     """Microseconds since 1970."""
+    session: Connection
+
+    def check(self) -> None:
+        """That no other may be copying by now: the lock against it goes when the snapshot does."""
+        if not _alive(self.session):
+            raise SnapshotLostError("the database went away during the copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +97,37 @@ class SnapshotLostError(RuntimeError):
 
 
 @contextmanager
-def exported(database: Database, names: Sequence[TableName]) -> Iterator[Snapshot]:
-    """A snapshot for all tasks, and locks that keep the tables as they are in it: TRUNCATE heeds no snapshot."""
+def exported(database: Database, mirrors: Sequence[Mirror]) -> Iterator[Snapshot]:
+    """A snapshot for all tasks, and locks that keep the tables as they are in it: TRUNCATE heeds no snapshot.
+
+    Its transaction also has what is copied for itself: a run has claimed its streams, but a table may be in several,
+    and after a restart of the database another run may be faster.
+    """
     # Waits for a database that is away.
     database.rows("select 1")
-    connection = database.connect()
+    connection = database.connect_for_long()
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("set transaction isolation level repeatable read, read only")
-            # Before the snapshot is taken: with the first query, not with these.
-            for name in sorted(names, key=str):
-                cursor.execute(f"lock table only {name.quoted} in access share mode")
-            cursor.execute(
-                "select pg_export_snapshot(), pg_current_snapshot()::text,"
-                " (extract(epoch from clock_timestamp()) * 1000000)::bigint"
-            )
-            row = cursor.fetchone()
-        assert row is not None
+        connection.rows("set transaction isolation level repeatable read, read only")
+        # Before the snapshot is taken: with the first query, not with these.
+        for table in sorted((mirror.name for mirror in mirrors), key=str):
+            connection.rows(f"lock table only {table.quoted} in access share mode")
+        [(name, seen, moment)] = connection.rows(
+            "select pg_export_snapshot(), pg_current_snapshot()::text,"
+            " (extract(epoch from clock_timestamp()) * 1000000)::bigint"
+        )
+        for mirror in mirrors:
+            if connection.rows(SQL["lock_copy"], in_lake("the copy", mirror.current.path)) != [(True,)]:
+                raise ChangeDataError(f"table {mirror.name}: another run is copying it into {mirror.current.path}")
         database.settle()
         try:
-            yield Snapshot(*row)
+            yield Snapshot(name, seen, moment, connection)
         except Exception as error:
             if not _alive(connection):
                 raise SnapshotLostError(f"the database went away during the copy: {error}") from error
             raise
     finally:
         # The work is done or has failed already; whether this connection still lives does not matter.
-        with suppress(adbc.Error):
+        with suppress(*FAILURES):
             connection.close()
 
 
@@ -134,8 +144,8 @@ def copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked]
 
 def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked]]) -> int:
     rows = 0
-    names = [mirror.name for mirror, _ in mirrors]
-    with closing(TextDatabase(url)) as database, exported(database, names) as snapshot:
+    wanted = [mirror for mirror, _ in mirrors]
+    with closing(TextDatabase(url)) as database, exported(database, wanted) as snapshot:
         for mirror, table in mirrors:
             if not table.plain:
                 raise ChangeDataError(f"table {table.name} is no plain table: track its partitions instead")
@@ -147,6 +157,7 @@ def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked
                 each.clear_unless(columns)
             _fill(spark, mirror, texts, columns, key, snapshot.moment)
             rows += mirror.current.open().count()
+            snapshot.check()
             for each in mirror.tables:
                 each.set(key=json.dumps(key), snapshot=snapshot.seen)
     return rows
@@ -213,10 +224,8 @@ def _queries(name: TableName, columns: Sequence[Column], pages: int) -> Iterator
         yield f"select {wanted} from only {name.quoted} where ctid >= '({first},0)'{until}"  # noqa: S608
 
 
-def _alive(connection: driver.Connection) -> bool:
+def _alive(connection: Connection) -> bool:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("select 1")
-            return cursor.fetchone() is not None
-    except adbc.Error:
+        return bool(connection.rows("select 1"))
+    except FAILURES:
         return False

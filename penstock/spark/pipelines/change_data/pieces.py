@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructType
 
 from penstock.spark.columns import ARROW
+from penstock.spark.connection import Connection
 from penstock.spark.database import Database
 
 # Values are written as the change trigger writes them.
@@ -24,11 +24,10 @@ _SETTINGS = (
 class TextDatabase(Database):
     """A database whose values have the same text whoever asks."""
 
-    def connect(self) -> driver.Connection:
+    def connect(self) -> Connection:
         connection = super().connect()
-        with connection.cursor() as cursor:
-            for setting in _SETTINGS:
-                cursor.execute(setting)
+        for setting in _SETTINGS:
+            connection.rows(setting)
         connection.commit()
         return connection
 

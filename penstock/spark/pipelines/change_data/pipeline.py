@@ -19,6 +19,7 @@ from penstock.spark.pipelines.change_data.copy import Mirror, copy, mirror_of
 from penstock.spark.pipelines.change_data.source import SQL, TableName, tracked
 from penstock.spark.pipelines.change_data.tables import HISTORY
 from penstock.spark.pipelines.change_data.upkeep import tidy
+from penstock.spark.pipelines.claims import in_lake
 from penstock.spark.pipelines.run import Run
 from penstock.spark.streams import Stream
 
@@ -60,6 +61,9 @@ class ChangeData:
         with closing(Database(url)) as database:
             for stream in () if self.install else self.streams:
                 self._check_stream(database, stream)
+
+    def claims(self, lake: str) -> list[str]:
+        return [in_lake(f"the changes of stream {stream!r}", lake) for stream in self.streams]
 
     def run(self, run: Run) -> None:
         self.check(run.follow)

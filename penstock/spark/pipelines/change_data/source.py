@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pyspark.sql.types import DataType
 
+from penstock.queries import parse
 from penstock.spark.database import Database
 from penstock.spark.pipelines.change_data.columns import ChangeDataError, Column, lake_type
-from penstock.store.queries import parse
 
 SQL = parse((Path(__file__).parent / "change_data.sql").read_text("utf-8"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -114,13 +114,23 @@ class Import:
             for part in parts:
                 name = self._named(part.queue)
                 app = self._app(identity, part.label, name)
-                bounds = [self._done(target, app)]
-                while len(bounds := self._bounds(moment, part, bounds[-1])) > 1:
-                    rows = reader.read(
-                        run.spark, url=self.from_url or run.url, snapshot=moment.snapshot, query=part.query,
-                        wanted=part.wanted, bounds=bounds,
-                    ).withColumn("name", f.lit(name))  # fmt: skip
-                    yield _Portion(queue=part.queue, names=(name,), rows=rows, app=app, version=bounds[-1])
+                with self._claimed(run, part.label, app):
+                    yield from self._of_part(run, part, moment, name, app, self._done(target, app))
+
+    def _of_part(
+        self, run: Run, part: Part, moment: reader.Moment, name: str, app: str, done: int
+    ) -> Iterator[_Portion]:
+        bounds = [done]
+        while len(bounds := self._bounds(moment, part, bounds[-1])) > 1:
+            rows = reader.read(
+                run.spark, url=self.from_url or run.url, snapshot=moment.snapshot, query=part.query,
+                wanted=part.wanted, bounds=bounds,
+            ).withColumn("name", f.lit(name))  # fmt: skip
+            yield _Portion(queue=part.queue, names=(name,), rows=rows, app=app, version=bounds[-1])
+
+    def _claimed(self, run: Run, label: str, app: str) -> AbstractContextManager[None]:
+        """Two who import the same at once would each write what the other has, in chunks that end elsewhere."""
+        return nullcontext() if self.dry_run else run.claimed(f"the import of {self.source} {label} ({app})")
 
     def _bounds(self, moment: reader.Moment, part: Part, after: int) -> list[int]:
         query = filled(
@@ -131,14 +141,17 @@ class Import:
     def _of_files(self, run: Run, target: Database) -> Iterator[_Portion]:
         for file in files.find_files(run.spark, self.paths):
             app = self._app(self.source, file.label, self.into or "")
-            if self._done(target, app):
-                continue
-            rows = files.read(run.spark, self.source, file.path, self.value).withColumn("name", self._renamed())
-            named = rows.select("name").distinct().limit(MOST_NAMES + 1).collect()
-            names = tuple(sorted(row[0] for row in named if row[0] is not None))
-            if len(names) > MOST_NAMES:
-                raise PipelineError(f"{file.path} names more than {MOST_NAMES} targets")
-            yield _Portion(queue=file.path, names=names, rows=rows, app=app, version=1)
+            with self._claimed(run, file.path, app):
+                if not self._done(target, app):
+                    yield self._of_file(run, file, app)
+
+    def _of_file(self, run: Run, file: files.File, app: str) -> _Portion:
+        rows = files.read(run.spark, self.source, file.path, self.value).withColumn("name", self._renamed())
+        named = rows.select("name").distinct().limit(MOST_NAMES + 1).collect()
+        names = tuple(sorted(row[0] for row in named if row[0] is not None))
+        if len(names) > MOST_NAMES:
+            raise PipelineError(f"{file.path} names more than {MOST_NAMES} targets")
+        return _Portion(queue=file.path, names=names, rows=rows, app=app, version=1)
 
     def _named(self, queue: str) -> str:
         return self.into or self._names().get(queue, queue)

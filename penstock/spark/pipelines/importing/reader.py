@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.spark.columns import Column, arrow_schema, fitted, select_list, struct
+from penstock.spark.connection import Connection
 from penstock.spark.database import Database
 from penstock.spark.tables import INT, LONG, MOMENT, TEXT
 
@@ -84,22 +84,19 @@ def read(spark: SparkSession, *, url: str, snapshot: str, query: str, wanted: st
 class Moment:
     """A moment of the source: the snapshot that tasks import, and questions answered within it."""
 
-    def __init__(self, connection: driver.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.rows("set transaction isolation level repeatable read, read only")
-        self.rows("set local idle_in_transaction_session_timeout = 0")
         self.snapshot = str(self.rows("select pg_export_snapshot()")[0][0])
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchall() if cursor.description else []
+        return self._connection.rows(query)
 
 
 @contextmanager
 def kept(database: Database) -> Iterator[Moment]:
     """One moment for the whole import, however long it takes: what comes later is left to the next import."""
-    connection = database.connect()
+    connection = database.connect_for_long()
     try:
         yield Moment(connection)
     finally:

@@ -9,9 +9,9 @@ from typing import Any
 
 import adbc_driver_manager as adbc
 
+from penstock.queries import parse
 from penstock.spark.database import Database, literal
 from penstock.spark.pipelines.run import PipelineError
-from penstock.store.queries import parse
 
 SQL = parse((Path(__file__).parent / "importing.sql").read_text("utf-8"))
 

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.spark import lake
 from penstock.spark.lake.storage import folder
 from penstock.spark.pipelines.insights.rollups import date_of
+from penstock.spark.pipelines.insights.writing import fit
 
 SETTINGS = {
     # Counts are few: more partitions would only be more files in each checkpoint.
@@ -86,8 +87,11 @@ def _whole_values(merger: TableMerger) -> TableMerger:
 
 
 def make_table(path: str) -> None:
-    if not lake.exists(path):
-        DeltaTable.create(folder(path), Schema.from_arrow(SCHEMA), mode="ignore", partition_by=["date"])
+    schema = Schema.from_arrow(SCHEMA)
+    if lake.exists(path):
+        fit(path, schema)
+    else:
+        DeltaTable.create(folder(path), schema, mode="ignore", partition_by=["date"])
 
 
 def start(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 
 from penstock.spark import lake
 from penstock.spark.database import Database
+from penstock.spark.pipelines.claims import in_lake
 from penstock.spark.pipelines.insights import events
 from penstock.spark.pipelines.insights.errors import top_errors
 from penstock.spark.pipelines.insights.rollups import (
@@ -29,6 +30,8 @@ from penstock.spark.pipelines.insights.writing import Recorder, Tables
 from penstock.spark.pipelines.run import Run
 
 _NOW = "select (extract(epoch from now()) * 1000000)::bigint"
+_OWNER = "^t([1-9][0-9]{0,17}):"
+"""What the name of a tenant's stream begins with; more digits are no tenant's."""
 _STREAMS = "select count(*) from pgque.queue as q where q.queue_name ~ $1"
 _TENANTS = "select t.id, t.name from penstock.tenants as t"
 
@@ -57,6 +60,9 @@ class Insights:
     hours_kept_days: int = 90
     days_kept_days: int = 730
     """How long PostgreSQL keeps hours and errors, and days. The lake keeps everything."""
+
+    def claims(self, lake: str) -> list[str]:
+        return [in_lake("the insights", lake)]
 
     def run(self, run: Run) -> None:
         late = 0
@@ -127,6 +133,7 @@ class _Round:
         facts = self._facts().persist()
         fresh = self._hours(facts).persist()
         errors = _dated(top_errors(facts)).persist()
+        self._tables.fit(fresh, errors)
         hourly = self._with_kept(fresh, self._tables.hourly).persist()
         daily = self._days(hourly).persist()
         try:
@@ -161,13 +168,11 @@ class _Round:
         if self._since is not None:
             counts = counts.where((f.col("hour") >= f.lit(self._since)) | f.col("hour").isin(*self._reopened))
         tenants = self._spark.createDataFrame(self._database.rows(_TENANTS), "tenant_id bigint, tenant string")
-        tenant_id = f.regexp_extract("stream", "^t([0-9]+):", 1)
+        tenant_id = f.regexp_extract("stream", _OWNER, 1)
         return (
             counts.withColumn("tenant_id", f.when(tenant_id == "", 1).otherwise(tenant_id.cast("bigint")))
             .join(f.broadcast(tenants), "tenant_id")
-            .groupBy(
-                "tenant", f.regexp_replace("stream", "^t[0-9]+:", "").alias("name"), f.col("hour").alias("starts_at")
-            )
+            .groupBy("tenant", f.regexp_replace("stream", _OWNER, "").alias("name"), f.col("hour").alias("starts_at"))
             .agg(f.sum("sent").alias("sent"), f.sum("retried").alias("retried"), f.sum("retried").alias("failed"))
             .withColumns({"kind": f.lit("stream"), "done": f.lit(0), "dead": f.lit(0)})
         )

@@ -10,11 +10,14 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+from deltalake import Schema
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.spark import lake
 from penstock.spark.database import Database
+from penstock.spark.lake.schemas import delta_schema, missing
+from penstock.spark.lake.table import opened
 
 APP = "insights"
 ROWS_PER_CALL = 1000
@@ -44,6 +47,11 @@ class Tables:
         found = lake.version(self.hourly, APP)
         return None if found is None else datetime.fromtimestamp(found / 1_000_000, UTC)
 
+    def fit(self, rollups: DataFrame, errors: DataFrame) -> None:
+        for path, frame in ((self.hourly, rollups), (self.daily, rollups), (self.errors, errors)):
+            if lake.exists(path):
+                fit(path, delta_schema(frame.schema))
+
     def write(
         self, dates: Sequence[date], hourly: DataFrame, daily: DataFrame, errors: DataFrame, moment: datetime
     ) -> None:
@@ -53,6 +61,13 @@ class Tables:
                 some = dates[first : first + DATES_PER_WRITE]
                 is_last = path == self.hourly and some[-1] == dates[-1]
                 _replace(path, frame, some, moment if is_last else None)
+
+
+def fit(path: str, wanted: Schema) -> None:
+    """Add the columns that a table of an earlier version lacks: they are null in the rows that it has."""
+    table = opened(path)
+    if found := missing(table, wanted):
+        table.alter.add_columns(list(found))
 
 
 def _replace(path: str, frame: DataFrame, dates: Sequence[date], mark: datetime | None) -> None:

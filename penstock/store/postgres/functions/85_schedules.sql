@@ -93,10 +93,9 @@ returns text[]
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
--- The server does not know which queues receive, so it is to be told of them like any other node.
-set penstock.node = ''
 as $$
 declare
+  v_node text := current_setting('penstock.node', true);
   v_topic penstock.topics;
   v_subscriptions bigint[];
   v_group text;
@@ -105,6 +104,9 @@ declare
   v_sequence bigint;
   v_ids text[] := '{}';
 begin
+  -- The server does not know which queues receive, so it is to be told of them like any other node. Not by a setting
+  -- of the function: only a superuser may create one that sets what PostgreSQL does not know.
+  perform set_config('penstock.node', '', true);
   select t.*
   into v_topic
   from penstock.topics as t
@@ -142,6 +144,7 @@ begin
     );
     v_ids := v_ids || v_id;
   end loop;
+  perform set_config('penstock.node', coalesce(v_node, ''), true);
   return v_ids;
 end;
 $$;

@@ -213,6 +213,39 @@ begin
 end;
 $$;
 
+-- Which row of a portion is no JSON, by where it is in what was written: PostgreSQL would quote what is in it. Asked
+-- when storing the portion has failed, so that what is right is read once.
+create or replace function penstock.check_staged_json(p_places tid[], p_field text)
+returns void
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row record;
+begin
+  for v_row in
+    select
+      s.attempt >> 40 as task,
+      s.position,
+      case p_field when 'headers' then s.headers else s.value end as told
+    from penstock.spark_staging as s
+    where s.ctid = any (p_places)
+    order by s.attempt, s.position
+  loop
+    begin
+      perform v_row.told::json;
+    exception
+      when data_exception or program_limit_exceeded then
+        perform penstock.check_that(
+          p_field, false, format('be JSON: see row %s of partition %s', v_row.position + 1, v_row.task)
+        );
+    end;
+  end loop;
+end;
+$$;
+
 -- A message that its queue refuses fails the whole batch: half a batch could not be written again.
 create or replace function penstock.publish_staged_messages(
   p_attempts bigint[],
@@ -242,11 +275,17 @@ begin
     perform penstock.check_messages(
       v_rows.bodies, v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups
     );
-    v_sent := penstock.send_many(
-      array_fill(p_tenant, array[v_count]), array_fill(v_portion.name, array[v_count]), v_rows.bodies, null,
-      v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups, null, null, null, v_rows.headers, null, null,
-      p_now
-    );
+    begin
+      v_sent := penstock.send_many(
+        array_fill(p_tenant, array[v_count]), array_fill(v_portion.name, array[v_count]), v_rows.bodies, null,
+        v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups, null, null, null, v_rows.headers, null, null,
+        p_now
+      );
+    exception
+      when data_exception or program_limit_exceeded then
+        perform penstock.check_staged_json(v_portion.places, 'headers');
+        raise;
+    end;
     v_refused := (select c from unnest(v_sent.codes) as c where c is not null limit 1);
     if v_refused is not null then
       perform penstock.raise_code(v_refused, v_portion.name);
@@ -282,11 +321,17 @@ begin
     perform penstock.check_jobs(v_rows.bodies, v_rows.priorities, v_rows.dedups);
     perform penstock.check_that('payload', max(octet_length(b)) <= 1048576, 'have at most 1048576 bytes')
     from unnest(v_rows.bodies) as b;
-    v_sent := penstock.enqueue_jobs(
-      array[p_tenant], penstock.make_job_queues(array[p_tenant], array[v_portion.name], p_now), v_rows.bodies,
-      v_rows.priorities, null, v_rows.moments, null,
-      case when num_nonnulls(variadic v_rows.dedups) > 0 then v_rows.dedups end, null, p_now
-    );
+    begin
+      v_sent := penstock.enqueue_jobs(
+        array[p_tenant], penstock.make_job_queues(array[p_tenant], array[v_portion.name], p_now), v_rows.bodies,
+        v_rows.priorities, null, v_rows.moments, null,
+        case when num_nonnulls(variadic v_rows.dedups) > 0 then v_rows.dedups end, null, p_now
+      );
+    exception
+      when data_exception or program_limit_exceeded then
+        perform penstock.check_staged_json(v_portion.places, 'payload');
+        raise;
+    end;
     published := published + cardinality(v_rows.bodies);
     duplicates := duplicates + coalesce(cardinality(array_positions(v_sent.existing, true)), 0);
   end loop;

@@ -69,7 +69,8 @@ begin
 end;
 $$;
 
--- What the streams have beyond these ticks, {"orders": 17, ...}: events, and for how long the first of them waits.
+-- What the streams have beyond these ticks: events, and for how long the first of them waits. Ticks are by the names of
+-- their queues, {"orders": 17, ...}, or have their queue beside them, {"orders": {"tick": 17, "queue": 3}, ...}.
 create or replace function penstock.stream_lag(
   p_ticks jsonb,
   p_now timestamptz,
@@ -102,9 +103,60 @@ begin
         ),
         t.tick_time
       ) as since
-    from jsonb_each_text(p_ticks) as p
-    join pgque.queue as q on q.queue_name = p.key
-    join pgque.tick as t on t.tick_queue = q.queue_id and t.tick_id = p.value::bigint
+    from jsonb_each(p_ticks) as p
+    join pgque.queue as q on q.queue_id = coalesce(
+      (p.value ->> 'queue')::integer,
+      (select n.queue_id from pgque.queue as n where n.queue_name = p.key)
+    )
+    join pgque.tick as t
+      on t.tick_queue = q.queue_id
+      and t.tick_id = coalesce(p.value ->> 'tick', p.value #>> '{}')::bigint
   ) as b;
 end;
+$$;
+
+-- What a run works on is its own while it lasts: its session holds a lock for each of these names, which goes with it,
+-- however it ends. May be called again: what the session has it keeps, and what was lost with an earlier session it
+-- takes anew. Answers what others have, and what they are called. Nobody waits, so there is no order of locks; those
+-- who want some of the same names ask for them in one order, so that one of them gets them.
+create or replace function penstock.claim_for_run(p_claimant text, p_names text[])
+returns table (name text, claimant text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_key bigint;
+  v_holder integer;
+begin
+  perform set_config('application_name', p_claimant, false);
+  -- A machine that is gone says nothing; without these its locks would stay for hours.
+  perform set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false);
+  perform set_config('tcp_keepalives_count', '3', false);
+  for name in select n from unnest(p_names) as n order by n collate "C" loop
+    v_key := penstock.claim_key(name);
+    v_holder := (
+      select l.pid
+      from pg_locks as l
+      where l.locktype = 'advisory'
+        and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+        and l.objsubid = 1
+        and (l.classid::bigint << 32 | l.objid::bigint) = v_key
+        and l.granted
+      limit 1
+    );
+    if v_holder is distinct from pg_backend_pid() and not pg_try_advisory_lock(v_key) then
+      claimant := (select a.application_name from pg_stat_activity as a where a.pid = v_holder);
+      return next;
+    end if;
+  end loop;
+end;
+$$;
+
+create or replace function penstock.claim_key(p_name text)
+returns bigint
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select hashtextextended(p_name, 1885695607);
 $$;

@@ -121,8 +121,8 @@ as $$
     union all
     -- Streams: what their consumers gave up. What was sent and retried is read from the streams themselves.
     select
-      'stream', coalesce(substring(q.queue_name from '^t([0-9]+):')::bigint, 1),
-      regexp_replace(q.queue_name, '^t[0-9]+:', ''), l.dl_time, l.dl_id, 0, 0, 0, 1, 1, l.dl_time - l.ev_time,
+      'stream', coalesce(substring(q.queue_name from '^t([1-9][0-9]{0,17}):')::bigint, 1),
+      regexp_replace(q.queue_name, '^t[1-9][0-9]{0,17}:', ''), l.dl_time, l.dl_id, 0, 0, 0, 1, 1, l.dl_time - l.ev_time,
       coalesce(l.dl_reason, 'no reason given')
     from pgque.queue as q
     join pgque.dead_letter as l on l.dl_queue_id = q.queue_id
