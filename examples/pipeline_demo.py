@@ -24,10 +24,10 @@ from penstock.cli.output import print_rows
 from penstock.config import Settings
 from penstock.model import DEFAULT_TENANT
 from penstock.model.jobs import Completion, Failure, Lease, NewJob
+from penstock.queries import parse
 from penstock.server.stores import database, opened
 from penstock.spark.lake.upkeep import TableSummary
 from penstock.spark.lake.upkeep import tables as lake_tables
-from penstock.store.queries import parse
 
 SQL = {name: text.encode() for name, text in parse(Path(__file__).with_suffix(".sql").read_text("utf-8")).items()}
 
