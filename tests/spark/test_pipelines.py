@@ -318,6 +318,21 @@ def test_batches_that_followed_a_look_at_nothing_are_all_counted() -> None:
     assert (progress.rows, progress.batches) == (77, 4)
 
 
+def test_a_run_says_that_its_first_batch_is_under_way() -> None:
+    """Until Spark has counted its rows there are none to show, for minutes perhaps."""
+    nobody: Any = None
+    query: Any = SimpleNamespace(id="1", name=None, lastProgress=None)
+    run = Run(Copy(), spark=nobody, url="", lake="lake")
+    assert run.progress().note is None
+
+    watched = run._watched(query)
+    watched.look()
+    assert run.progress().note == "the first batch is under way"
+
+    watched.last = {"batchId": 0}
+    assert run.progress().note is None
+
+
 def test_a_run_shows_life_while_it_is_busy_elsewhere(
     monkeypatch: pytest.MonkeyPatch, spark: SparkSession, dsn: str, database: psycopg.Connection, lake: str
 ) -> None:

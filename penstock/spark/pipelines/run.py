@@ -203,13 +203,15 @@ class Run:
         )
 
     def _told(self) -> str | None:
-        """The pipeline's note, and what no pipeline knows of: which events its streams have lost."""
+        """The pipeline's note, and what no pipeline knows of: that Spark is busy, and which events are lost."""
+        begins = self.state == "running" and not self.rows and any(query.last is None for query in self._queries)
         skipped = {stream: ticks for query in self._queries for stream, ticks in query.skipped.items()}
         lost = [
             f"skipped what was gone of stream {stream!r}, from tick {ticks['from']} to {ticks['to']}"
             for stream, ticks in skipped.items()
         ]
-        return "; ".join([*filter(None, [self._note]), *lost]) or None
+        said = [self._note, "the first batch is under way" if begins else None, *lost]
+        return "; ".join(filter(None, said)) or None
 
     def _places(self) -> dict[str, Place]:
         """How far each stream is read by all queries: by the one that is the furthest behind."""
