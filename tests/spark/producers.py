@@ -75,7 +75,7 @@ class Persistent(threading.Thread, ABC):
 
 class Producer(Persistent):
     def __init__(self, dsn: str, number: int, book: Book) -> None:
-        super().__init__(dsn, f"producer-{number}", pause_s=0.02)
+        super().__init__(dsn, f"producer-{number}", pause_s=0.1)
         self._number = number
         self._book = book
         self._dice = random.Random(number)

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from penstock.spark.java import from_wheel
-from tests.spark import scenario
+from tests.spark import quick_java, scenario
 from tests.spark.connect_server import program, spark_environment
 from tests.system.serving import ROOT
 
@@ -43,7 +43,8 @@ def test_a_submitted_program_runs_on_the_cluster_it_was_submitted_to_with_the_ja
     scenario.prepare(database)
     command = [program("spark-submit"), "--master", "local-cluster[1,1,1024]", "--conf", "spark.driver.host=127.0.0.1"]
     command += [str(ROOT / "examples" / "spark_archive.py"), str(tmp_path / "lake"), "orders"]
-    environment = {**spark_environment(), "JAVA_HOME": str(from_wheel()), "DATABASE_URL": dsn}
+    java = {"JAVA_HOME": str(from_wheel()), "JDK_JAVA_OPTIONS": " ".join(quick_java.FLAGS)}
+    environment = {**spark_environment(), **java, "DATABASE_URL": dsn}
 
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=560)
 
