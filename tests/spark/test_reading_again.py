@@ -98,7 +98,7 @@ def test_a_connection_that_dies_between_two_slices_is_made_anew(dsn: str, monkey
         ).fetchall()
     values += [value for batch in found for value in batch.column(0).to_pylist()]
 
-    assert ended == [(True,)]
+    assert set(ended) == {(True,)}, "a connection that was closed just now may be among them"
     assert sorted(map(int, values)) == list(range(EVENTS))
 
 
