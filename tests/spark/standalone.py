@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ class Standalone:
             answer = connection.getresponse()
             found: dict[str, Any] | None = json.loads(answer.read()) if answer.status == 200 else None
             return found
-        except (OSError, HTTPException):
+        except (OSError, HTTPException, JSONDecodeError):
+            # While it starts, every address shows its page for people.
             return None
         finally:
             connection.close()
