@@ -210,19 +210,13 @@ def storage_options(given: list[str] | None) -> dict[str, str]:
 @contextmanager
 def _in_environment(storage: dict[str, str]) -> Iterator[None]:
     """Where the processes of a run look for them by themselves: no plan, log or list of processes has them."""
+    from penstock.spark.environment import environment
     from penstock.spark.lake.storage import resolved
 
     if wrong := [name for name in storage if not name.upper().startswith(STORES)]:
         raise Invalid(f"'{wrong[0]}' is not an option of an object store: their names begin with {', '.join(STORES)}")
-    before = dict(os.environ)
-    os.environ.update({name.upper(): value for name, value in resolved(storage).items()})
-    try:
+    with environment({name.upper(): value for name, value in resolved(storage).items()}):
         yield
-    finally:
-        for name in {name.upper() for name in storage}:
-            os.environ.pop(name)
-            if name in before:
-                os.environ[name] = before[name]
 
 
 @contextmanager

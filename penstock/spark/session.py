@@ -15,6 +15,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from penstock.spark.environment import environment
 from penstock.spark.java import deaf, java_home
 
 HERE = "local[*,4]"
@@ -86,7 +87,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
     """
     if SparkContext._gateway is None and not _submitted() and not is_remote():
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        with _interrupts_wait(), _environment(JAVA_HOME=str(deaf(Path(os.environ["JAVA_HOME"])))):
+        with _interrupts_wait(), environment({"JAVA_HOME": str(deaf(Path(os.environ["JAVA_HOME"])))}):
             gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
 
@@ -105,14 +106,3 @@ def _interrupts_wait() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if interrupts:
         raise KeyboardInterrupt
-
-
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    """For a process that is started meanwhile."""
-    before = {name: os.environ[name] for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.update(before)

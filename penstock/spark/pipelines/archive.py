@@ -37,6 +37,7 @@ class Archive:
     """Streams, or the message archive, into the lake."""
 
     name: ClassVar[str] = "archive"
+    has_queries: ClassVar[bool] = True
 
     streams: tuple[str, ...] = ()
     messages: bool = False

@@ -26,8 +26,6 @@ from penstock.spark.pipelines.run_log import RunLog, described, scrubbed
 INTERVAL_S = 10.0
 """How often a pipeline that follows looks for more."""
 LOOK_S = 0.5
-WITH_QUERIES = ("archive", "cdc", "insights")
-"""Pipelines that need a place for checkpoints."""
 SETTLE_S = 60.0
 """How long a stopped query may take to finish the batch it is in. What is cut off is done again by the next run."""
 
@@ -35,9 +33,9 @@ SETTLE_S = 60.0
 class Pipeline(Protocol):
     """A frozen dataclass of settings. A field `tenant` says whose the run is.
 
-    It may have more: `interval_s`, how often it looks for more unless someone says otherwise; `claims(lake)`, the names
-    of what no other run may work on meanwhile; and what is asked before Spark is started, which takes a while:
-    `check(follow)`, of settings alone, and `check_database(url)`.
+    It may have more: `interval_s`, how often it looks for more unless someone says otherwise; `has_queries`, when it
+    needs a place for checkpoints; `claims(lake)`, the names of what no other run may work on meanwhile; and what is
+    asked before Spark is started, which takes a while: `check(follow)`, of settings alone, and `check_database(url)`.
     """
 
     name: ClassVar[str]
@@ -244,7 +242,7 @@ def check(pipeline: Pipeline, follow: bool) -> None:
 
 def check_checkpoints(pipeline: Pipeline, lake: str, checkpoints: str | None) -> None:
     """Raises when there is no place for those of its queries, or it is not the one that the lake knows."""
-    if pipeline.name in WITH_QUERIES:
+    if _has_queries(pipeline):
         remember_checkpoints(lake, pipeline.name, checkpoints_of(lake, checkpoints))
     elif checkpoints is not None:
         raise PipelineError(f"{pipeline.name} has no streaming queries: leave --checkpoints out")
@@ -261,13 +259,17 @@ def check_database(pipeline: Pipeline, url: str, lake: str | None = None) -> Non
 
 def check_lake(pipeline: Pipeline, lake: str) -> None:
     """Raises when the pipeline's queries cannot write there."""
-    if pipeline.name in WITH_QUERIES and is_folder(lake):
+    if _has_queries(pipeline) and is_folder(lake):
         try:
             make(lake)
             if not os.access(folder(lake), os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise LakeError(f"the lake {lake} cannot be written: {error.strerror}") from None
+
+
+def _has_queries(pipeline: Pipeline) -> bool:
+    return getattr(pipeline, "has_queries", False)
 
 
 def _claims(pipeline: Pipeline, lake: str) -> Sequence[str]:

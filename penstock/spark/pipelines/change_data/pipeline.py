@@ -34,6 +34,7 @@ class ChangeData:
     """Tables of PostgreSQL into the lake: their current rows, and the history of every row."""
 
     name: ClassVar[str] = "cdc"
+    has_queries: ClassVar[bool] = True
     streams: tuple[str, ...]
     """Where change triggers write to."""
     tables: tuple[str, ...] = ()

@@ -46,6 +46,7 @@ class Insights:
     """Throughput, latencies, retries, dead letters and errors, per name and hour."""
 
     name: ClassVar[str] = "insights"
+    has_queries: ClassVar[bool] = True
     interval_s: ClassVar[float] = 60.0
     """How often a run that follows counts anew, unless it is told otherwise."""
 
