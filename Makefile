@@ -1,38 +1,51 @@
-# Everything runs in .venv, which each verb brings up to date by itself. ARGS passes words on:
+# Every target runs in .venv and updates it first. ARGS is passed to the command:
 #   make serve ARGS="--memory"     make test ARGS="tests/store -k fifo"
 
 SHELL := /bin/sh
 PYTHON ?= python3
 JOBS ?= 3
+VERSION ?= 14
 ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# A stamp is newer than what it stands for: a second run has nothing to do.
+# Stamp files: make skips the installation while they are newer than the lock files.
 RUNTIME := .venv/.runtime
 DEVELOPMENT := .venv/.development
 
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-debian tools lint types bench demo-pipeline lock clean
+.PHONY: help setup serve test test-slow fuzz test-debian test-postgres tools lint types bench demo-pipeline lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(RUNTIME) ## Prepare .venv with the locked packages and .venv/bin/penstock
 
-serve: $(RUNTIME) ## Start the server on the embedded PostgreSQL
+serve: $(RUNTIME) ## Start the server on an embedded PostgreSQL
 	@exec $(BIN)/penstock serve $(ARGS)
 
-test: $(DEVELOPMENT) tools ## Run every test
-	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+test: $(DEVELOPMENT) tools ## Run all tests except the slow ones
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
 
-test-debian: $(DEVELOPMENT) ## Run the tests of our SQL on the PostgreSQL that Debian ships
-	@$(BIN)/python -m tests.debian -n $(JOBS) $(ARGS)
+# Those that draw random examples run again, with four times as many. Two processes at once: most of these tests start
+# Spark, which gives its Python processes ten seconds to start.
+SLOW_JOBS ?= 2
+test-slow: $(DEVELOPMENT) tools ## Run the slow tests: crashes, clusters, chaos, the demo, many random examples
+	@$(BIN)/python -m pytest -n $(SLOW_JOBS) -m "slow or hypothesis" --hypothesis-profile thorough $(ARGS)
 
-# Programs that tests drive: command:package. Without them, and without root, those tests say so and step aside.
-TOOLS := curl:curl node:nodejs npm:npm
+test-debian: $(DEVELOPMENT) ## Run the tests of the SQL functions on Debian's PostgreSQL
+	@$(BIN)/python -m tests.postgres_versions -n $(JOBS) -m "not slow" $(ARGS)
+
+test-postgres: $(DEVELOPMENT) tools ## Run them on PostgreSQL VERSION (14 to 17)
+	@$(BIN)/python -m tests.postgres_versions --version $(VERSION) -n $(JOBS) -m "not slow" $(ARGS)
+
+fuzz: $(DEVELOPMENT) ## Send hostile requests to a server of its own: SECONDS=60 SEED=1
+	@$(BIN)/python -m tests.hostile.fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(ARGS)
+
+# Programs that tests run, as command:package. root installs missing ones; other users get skipped tests.
+TOOLS := chromium:chromium curl:curl node:nodejs npm:npm
 tools:
 	@missing=$$(for tool in $(TOOLS); do command -v "$${tool%%:*}" >/dev/null || echo "$${tool##*:}"; done); \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -48,23 +61,23 @@ lint: $(DEVELOPMENT) ## Check style and formatting
 types: $(DEVELOPMENT) ## Check types
 	@$(BIN)/mypy
 
-bench: $(DEVELOPMENT) ## Measure a full cycle over HTTP
+bench: $(DEVELOPMENT) ## Measure the CPU time of a message over HTTP
 	@$(BIN)/python -m bench.cycle $(ARGS)
 
-demo-pipeline: $(DEVELOPMENT) ## Run the pipelines on Spark over a shop that is made up
+demo-pipeline: $(DEVELOPMENT) ## Run all Spark pipelines on generated data
 	@$(BIN)/python -m examples.pipeline_demo $(ARGS)
 
-lock: $(DEVELOPMENT) ## Take the newest versions into the lock files
+lock: $(DEVELOPMENT) ## Update the lock files to the newest versions
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --group build \
 		--output-file requirements.lock pyproject.toml
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --extra spark --extra consumer --group dev \
 		--constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
-clean: ## Remove .venv and everything generated
+clean: ## Remove .venv and all generated files
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Debian ships venv without ensurepip unless python3-venv is there.
+# Debian's venv lacks ensurepip unless python3-venv is installed.
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Penstock needs Python 3.11 or later; set PYTHON=... to choose one." >&2; exit 1; }
@@ -72,17 +85,17 @@ clean: ## Remove .venv and everything generated
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
 		else \
-			echo "Python cannot make virtual environments here: install the package python3-venv." >&2; exit 1; \
+			echo "Python cannot create virtual environments: install the package python3-venv." >&2; exit 1; \
 		fi
 	@rm -rf .venv
 	@$(PYTHON) -m venv .venv
 
 $(RUNTIME): requirements.lock pyproject.toml | .venv/bin/python
 	@echo "Installing the locked packages into .venv" >&2
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEVELOPMENT): requirements-dev.lock $(RUNTIME)
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@

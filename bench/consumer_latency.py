@@ -23,7 +23,7 @@ from pathlib import Path
 import penstock
 from bench.processes import conditions, serving
 from penstock.consumer import Message
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 
 PROMISED_MS = 15.0

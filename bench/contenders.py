@@ -226,7 +226,7 @@ class PenstockEngine:
     @asynccontextmanager
     async def worker(self, address: str) -> AsyncIterator[Callable[[asyncio.Event], Awaitable[None]]]:
         from penstock.model import DEFAULT_TENANT
-        from penstock.model.jobs import Completion, Lease
+        from penstock.model.jobs import Completion, LeaseRequest
 
         async with self._engine(address) as engine:
 
@@ -234,12 +234,12 @@ class PenstockEngine:
                 await engine.jobs.complete(Completion(tenant=DEFAULT_TENANT, id=job.id, token=job.token))
 
             async def work(stop: asyncio.Event) -> None:
-                wish = Lease(tenant=DEFAULT_TENANT, queue=QUEUE, lease_s=30, workers=["bench"] * HANDS)
+                request = LeaseRequest(tenant=DEFAULT_TENANT, queue=QUEUE, lease_s=30, workers=["bench"] * HANDS)
                 under_way: set[asyncio.Task[None]] = set()
                 while not stop.is_set():
                     if len(under_way) >= HANDS:
                         await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                    for job in await engine.jobs.lease(wish, 0.5):
+                    for job in await engine.jobs.lease(request, 0.5):
                         task = asyncio.create_task(run(job))
                         under_way.add(task)
                         task.add_done_callback(under_way.discard)

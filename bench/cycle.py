@@ -6,8 +6,11 @@ that run side by side, so that a noisy machine is noisy to both. CPU is that of 
 load generator's is shown apart.
 
     make bench                              all of it, a few minutes
-    python -m bench.cycle --quick           the figures that the ratios are made of
+    python -m bench.cycle --quick           the numbers that the ratios are computed from
     python -m bench.cycle --quick --door native --door sqs     what SQS costs beside the native door
+    python -m bench.cycle --quick --store memory --door native --door simple --rounds 3     and the simple protocol
+
+The simple protocol has a queue of its own: its first use creates it, bounded and with numbered messages.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ PROMISED = {32: 2.5, 128: 4.0}
 PROMISED_DOOR = 1.25
 """SQS costs at most this many times the CPU of the native door."""
 
+PROMISED_SIMPLE = 1.0
+"""In memory the simple protocol costs at most this many times the CPU of the native door."""
+
 Measured = dict[tuple[str, bool], dict[str, float]]
 """By door, and by whether requests are batched."""
 
@@ -41,7 +47,8 @@ HEADER = (
 def measure(
     server: Server, door: str, connections: int, per_request: int, limit: int, seconds: float
 ) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.load", door, server.host, str(server.port), "bench"]
+    queue = "bench-simple" if door == "simple" else "bench"
+    command = [sys.executable, "-m", "bench.load", door, server.host, str(server.port), queue]
     before = server.cpu()
     done = subprocess.run(
         [*command, *map(str, (connections, per_request, limit, seconds))],
@@ -102,7 +109,7 @@ def run_store(store: str, doors: Sequence[str], connections: Sequence[int], size
     with ExitStack() as stack:
         servers = {}
         for batching in (True, False):
-            flags = stack.enter_context(store_flags(store))
+            flags = [*stack.enter_context(store_flags(store)), *(["--simple"] if "simple" in doors else [])]
             flag = "--batching" if batching else "--no-batching"
             servers[batching] = stack.enter_context(serving(*flags, flag))
             servers[batching].request("POST", "/v1/queues", {"name": "bench"})
@@ -129,13 +136,20 @@ def judge(store: str, doors: Sequence[str], per_request: int, connections: int, 
         ratio = cost["sqs", True] / cost["native", True]
         text = f"SQS / native CPU per request at {connections} connections"
         kept = promise(text, ratio, ratio <= PROMISED_DOOR, PROMISED_DOOR) and kept
+    if "native" in doors and "simple" in doors:
+        ratio = cost["simple", True] / cost["native", True]
+        text = f"simple / native CPU per request at {connections} connections"
+        if store == "memory":
+            kept = promise(text, ratio, ratio <= PROMISED_SIMPLE, PROMISED_SIMPLE) and kept
+        else:
+            print(f"{'':9} {text}: {ratio:.2f}", flush=True)
     return kept
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=["postgres", "sqlite", "memory"], action="append")
-    parser.add_argument("--door", choices=["native", "sqs"], action="append")
+    parser.add_argument("--door", choices=["native", "sqs", "simple"], action="append")
     parser.add_argument("--seconds", type=float, default=4.0, help="at most this long per line")
     parser.add_argument("--messages", type=int, default=20_000, help="at most this many per line")
     parser.add_argument("--rounds", type=int, default=1, help="measure each way so often, and show its cheapest")

@@ -57,7 +57,7 @@ async def opened(kind: str) -> AsyncIterator[tuple[Store, Settle]]:
             yield store, nothing
             await store.close()
             return
-        from penstock.store.postgres.embedded import EmbeddedPostgres
+        from penstock.store.postgres.embedded.server import EmbeddedPostgres
         from penstock.store.postgres.store import PostgresStore
 
         embedded = EmbeddedPostgres(Path(folder))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from bench.depth import Cpu, backends, opened
 from penstock.model import DEFAULT_TENANT
-from penstock.model.jobs import Completion, Lease, NewJob
+from penstock.model.jobs import Completion, LeaseRequest, NewJob
 from penstock.store import Store
 
 PROMISED = 2.0
@@ -27,10 +27,10 @@ async def fill(store: Store, queue: str, count: int) -> None:
 async def measure(store: Store, queue: str, limit: int) -> float:
     """CPU µs of one lease of `limit` jobs; what is leased is completed, outside the measurement."""
     cpu = Cpu(backends())
-    wish = Lease(tenant=DEFAULT_TENANT, queue=queue, lease_s=60, workers=["bench"] * limit)
+    request = LeaseRequest(tenant=DEFAULT_TENANT, queue=queue, lease_s=60, workers=["bench"] * limit)
     for _ in range(ROUNDS):
         with cpu.counting():
-            [leased] = await store.jobs.lease_many([wish], now())
+            [leased] = await store.jobs.lease_many([request], now())
         assert len(leased.jobs) == limit
         done = [Completion(tenant=DEFAULT_TENANT, id=job.id, token=job.token) for job in leased.jobs]
         await store.jobs.complete_many(done, now())

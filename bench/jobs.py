@@ -1,6 +1,6 @@
 """What does a job cost, beside procrastinate and pgqueuer on the same PostgreSQL?
 
-Three figures: jobs enqueued per second one by one (16 producers at a time in one process), in batches of 500, and
+Three rates: jobs enqueued per second one by one (16 producers at a time in one process), in batches of 500, and
 jobs per second through a full cycle: enqueued, run by one of two worker processes, where they do nothing, and recorded
 as completed. Every contender waits for the disk when it enqueues and when it completes. They take turns, round by
 round, so that a noisy machine is noisy to all; the best round of each counts.
@@ -32,7 +32,7 @@ import psycopg
 from bench import job_depth
 from bench.contenders import BATCH, CONTENDERS, HANDS, PRODUCERS
 from bench.processes import conditions, family, serving
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
 PEERS = ("procrastinate", "pgqueuer")
 OURS = ("penstock", "in-process")
@@ -42,7 +42,7 @@ LONGEST_S = 120.0
 
 
 @dataclass(frozen=True)
-class Place:
+class Contender:
     """Where a contender keeps its jobs, and what its processes are told to connect to."""
 
     name: str
@@ -58,8 +58,8 @@ class Found:
 
 
 class Process:
-    def __init__(self, place: Place, role: str, count: int) -> None:
-        command = [sys.executable, "-m", "bench.contenders", place.name, role, place.address, str(count)]
+    def __init__(self, contender: Contender, role: str, count: int) -> None:
+        command = [sys.executable, "-m", "bench.contenders", contender.name, role, contender.address, str(count)]
         # What the peers tell on standard error, line by line and job by job, would be measured too.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -95,17 +95,17 @@ def cpu() -> float:
     return sum(seconds for _, _, seconds in family(os.getpid()))
 
 
-def await_finished(place: Place) -> None:
+def await_finished(contender: Contender) -> None:
     give_up = time.monotonic() + LONGEST_S
-    with psycopg.connect(place.dsn, autocommit=True) as connection:
-        while connection.execute(CONTENDERS[place.name].unfinished).fetchone():
+    with psycopg.connect(contender.dsn, autocommit=True) as connection:
+        while connection.execute(CONTENDERS[contender.name].unfinished).fetchone():
             if time.monotonic() > give_up:
-                raise SystemExit(f"{place.name} has not finished its jobs")
+                raise SystemExit(f"{contender.name} has not finished its jobs")
             time.sleep(0.02)
 
 
-def enqueue(place: Place, role: str, count: int) -> Found:
-    process = Process(place, role, count)
+def enqueue(contender: Contender, role: str, count: int) -> Found:
+    process = Process(contender, role, count)
     process.await_ready()
     spent, began = cpu(), time.perf_counter()
     process.go()
@@ -113,29 +113,29 @@ def enqueue(place: Place, role: str, count: int) -> Found:
     took = time.perf_counter() - began
     found = Found(count / took, (cpu() - spent) / count * 1e6)
     process.end()
-    clear(place)
+    clear(contender)
     return found
 
 
-def cycle(place: Place, count: int) -> Found:
-    producer = Process(place, "single", count)
-    workers = [Process(place, "work", 0) for _ in range(WORKERS)]
+def cycle(contender: Contender, count: int) -> Found:
+    producer = Process(contender, "single", count)
+    workers = [Process(contender, "work", 0) for _ in range(WORKERS)]
     for process in (producer, *workers):
         process.await_ready()
     for worker in workers:
         worker.go()
-    await_finished(place)  # The job that the producer warmed up with.
+    await_finished(contender)  # The job that the producer warmed up with.
     spent, began = cpu(), time.perf_counter()
     producer.go()
     producer.await_done()
-    await_finished(place)
+    await_finished(contender)
     took = time.perf_counter() - began
     found = Found(count / took, (cpu() - spent) / count * 1e6)
     producer.end()
     for worker in workers:
         worker.terminate()
         worker.end()
-    clear(place)
+    clear(contender)
     return found
 
 
@@ -147,23 +147,23 @@ TABLES = {
 }
 
 
-def clear(place: Place) -> None:
+def clear(contender: Contender) -> None:
     """Every figure begins on empty tables and after a checkpoint."""
-    with psycopg.connect(place.dsn, autocommit=True) as connection:
-        connection.execute(f"truncate {TABLES[place.name]} cascade".encode())
+    with psycopg.connect(contender.dsn, autocommit=True) as connection:
+        connection.execute(f"truncate {TABLES[contender.name]} cascade".encode())
         connection.execute("vacuum analyze")
         connection.execute("checkpoint")
 
 
 MEASURES = {
-    "single": lambda place, count: enqueue(place, "single", count),
-    "batch": lambda place, count: enqueue(place, "batch", count * 5),
+    "single": lambda contender, count: enqueue(contender, "single", count),
+    "batch": lambda contender, count: enqueue(contender, "batch", count * 5),
     "cycle": cycle,
 }
 
 
 @contextmanager
-def places(names: Sequence[str]) -> Iterator[list[Place]]:
+def contenders(names: Sequence[str]) -> Iterator[list[Contender]]:
     """One PostgreSQL, durable, with a database for each; and a server of ours."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-"))
@@ -181,9 +181,9 @@ def places(names: Sequence[str]) -> Iterator[list[Place]]:
                 server = stack.enter_context(serving("--database-url", dsn))
                 if name == "penstock":
                     address = f"http://{server.host}:{server.port}"
-            place = Place(name, dsn, address)
-            Process(place, "install", 0).end()
-            found.append(place)
+            contender = Contender(name, dsn, address)
+            Process(contender, "install", 0).end()
+            found.append(contender)
         yield found
 
 
@@ -195,14 +195,14 @@ def _with_database(dsn: str, name: str) -> str:
 def compare(names: Sequence[str], measures: Sequence[str], count: int, rounds: int) -> bool:
     kept = True
     print(f"{'measure':8} {'contender':14} {'jobs/s':>8} {'CPU µs/job':>10} {'ratio':>7} {'of CPU':>7}")
-    with places(names) as found:
+    with contenders(names) as found:
         for measure in measures:
             best: dict[str, Found] = {}
             for _ in range(rounds):
-                for place in found:
-                    now = MEASURES[measure](place, count)
-                    if place.name not in best or now.per_second > best[place.name].per_second:
-                        best[place.name] = now
+                for contender in found:
+                    now = MEASURES[measure](contender, count)
+                    if contender.name not in best or now.per_second > best[contender.name].per_second:
+                        best[contender.name] = now
             kept = show(measure, best) and kept
     return kept
 

@@ -128,12 +128,37 @@ class Sqs:
         return self._request("DeleteMessageBatch", {"QueueUrl": self._url, "Entries": entries})
 
 
-DOORS = {"native": Native, "sqs": Sqs}
+class Simple:
+    """The simple JSON protocol."""
+
+    def __init__(self, host: str, queue: str, per_request: int) -> None:
+        self._host = host
+        message = {"queue_name": queue, "message_body": BODY}
+        if per_request == 1:
+            self.send = self._request("/send", message)
+        else:
+            self.send = self._request("/send_batch", {"messages": [message] * per_request})
+        wanted = {"queue_name": queue, "max_number_of_messages": per_request, "visibility_timeout": 60}
+        self.receive = self._request("/receive", {**wanted, "wait_time_seconds": 0})
+
+    def _request(self, path: str, given: dict[str, Any]) -> bytes:
+        body = json.dumps(given).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def found(self, body: bytes) -> list[Any]:
+        return [message["receipt_handle"] for message in json.loads(body)["messages"]]
+
+    def delete(self, ids: list[Any]) -> bytes:
+        return self._request("/delete", {"receipt_handles": ids})
+
+
+DOORS = {"native": Native, "sqs": Sqs, "simple": Simple}
 
 
 class Load:
     def __init__(
-        self, door: Native | Sqs, address: tuple[str, int], per_request: int, limit: int, seconds: float
+        self, door: Native | Sqs | Simple, address: tuple[str, int], per_request: int, limit: int, seconds: float
     ) -> None:
         self._door = door
         self._host, self._port = address

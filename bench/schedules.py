@@ -32,7 +32,7 @@ from penstock.loops.scheduler import Scheduler
 from penstock.model import DEFAULT_TENANT
 from penstock.model.schedules import Fired, Firing, TargetKind
 from penstock.store.postgres.connections import PLANNING, SQL
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.schedules import BEGINNING, ScheduleStore
 
@@ -119,8 +119,8 @@ async def lateness(title: str, batch: int, count: int, over: timedelta, seconds:
     late = sorted(timed.late)
     wanted = round(count * min(seconds / over.total_seconds(), 1.0)) if over else count
     p50, p99 = statistics.median(late), late[int(len(late) * 0.99)]
-    figures = " ".join(f"{seconds * 1000:9.1f}" for seconds in (p50, p99, late[-1]))
-    print(f"{title:8} {batch:6} {count:10,} {len(late):8,} {wanted:8,} {figures}", flush=True)
+    delays = " ".join(f"{seconds * 1000:9.1f}" for seconds in (p50, p99, late[-1]))
+    print(f"{title:8} {batch:6} {count:10,} {len(late):8,} {wanted:8,} {delays}", flush=True)
 
 
 async def idle(count: int) -> bool:

@@ -1,8 +1,8 @@
 """What does Spark take to read, write and follow streams, beside its own JDBC source and sink?
 
 On the embedded PostgreSQL, durable, over the loopback. One Spark session for everything: all cores, Parquet with zstd,
-the settings of `penstock.spark.session`. Ways that are compared take turns, after two rounds to warm up, and the best
-round of each counts; CPU is that of Spark (Java and Python) and of PostgreSQL, per row.
+the settings of `penstock.spark.running.session`. Ways that are compared take turns, after two rounds to warm up, and
+the best round of each counts; CPU is that of Spark (Java and Python) and of PostgreSQL, per row.
 
     python -m bench.spark                    everything, some minutes
     python -m bench.spark --quick            less of it, two minutes
@@ -31,7 +31,7 @@ from bench.spark_reads import Reads, drain, fill
 from bench.spark_setting import Connection, Found, Server, in_turns, jdbc_driver, serving
 from bench.spark_writes import DOOR, LIKE_EVENTS, PLAIN, Writes
 from bench.streams import Report
-from penstock.spark.session import session
+from penstock.spark.running.session import session
 
 PAYLOAD_BYTES = 220
 PARTS = ("read", "write", "drain", "latency")
@@ -150,10 +150,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--install-driver", action="store_true", help="install the JDBC driver by apt-get, as root")
     given = parser.parse_args()
     scale = QUICK if given.quick else FULL
     cores = os.cpu_count() or 1
-    jar = jdbc_driver()
+    jar = jdbc_driver(given.install_driver)
     report = Report()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         root = Path(folder)

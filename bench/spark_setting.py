@@ -1,7 +1,7 @@
-"""What the benchmark of Spark stands on: a PostgreSQL on the loopback, JDBC's driver, and a meter.
+"""The environment of the Spark benchmark: a PostgreSQL on the loopback interface, the JDBC driver, and a meter.
 
-The embedded PostgreSQL listens on a socket in the file system, which JDBC's driver cannot use. So this one listens on
-the loopback as well, and both sides go through it.
+The embedded PostgreSQL listens on a Unix socket, which the JDBC driver cannot use. So this one listens on the loopback
+interface as well, and both sides use that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 
 from bench.processes import family
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 
 Connection = psycopg.Connection[Any]
@@ -72,16 +72,20 @@ def serving(folder: Path) -> Iterator[Server]:
         embedded.stop()
 
 
-def jdbc_driver() -> Path | None:
-    """Debian's package; installed when we may, and None when it is not to be had."""
-    if not JAR.exists() and os.geteuid() == 0 and shutil.which("apt-get"):
+def jdbc_driver(install_missing: bool) -> Path | None:
+    """The JDBC driver of Debian's package; None when it is not installed. Installs it only when asked to."""
+    if install_missing and not JAR.exists() and os.geteuid() == 0 and shutil.which("apt-get"):
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", PACKAGE]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (["apt-get", "update", "-qq"], install):
             subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, timeout=300, check=False)
     if JAR.exists():
         return JAR
-    print(f"JDBC's driver is not here (Debian: {PACKAGE}), so nothing is compared with it", file=sys.stderr)
+    print(
+        f"The JDBC driver (Debian package {PACKAGE}) is not installed, so there is no comparison with it;"
+        " --install-driver installs it as root.",
+        file=sys.stderr,
+    )
     return None
 
 

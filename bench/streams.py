@@ -322,7 +322,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     scale = QUICK if parser.parse_args().quick else FULL
-    from penstock.store.postgres.embedded import EmbeddedPostgres
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
     from penstock.store.postgres.migrate import migrate
 
     print(f"conditions: {conditions()}; payloads of {len(PAYLOAD)} bytes; synchronous_commit off", flush=True)

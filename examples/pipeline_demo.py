@@ -23,7 +23,7 @@ from psycopg.rows import dict_row
 from penstock.cli.output import print_rows
 from penstock.config import Settings
 from penstock.model import DEFAULT_TENANT
-from penstock.model.jobs import Completion, Failure, Lease, NewJob
+from penstock.model.jobs import Completion, Failure, LeaseRequest, NewJob
 from penstock.queries import parse
 from penstock.server.stores import database, opened
 from penstock.spark.lake.upkeep import TableSummary
@@ -96,8 +96,8 @@ async def work_on_jobs(settings: Settings, dsn: str, count: int) -> None:
         ]
         for start in range(0, count, 500):
             await jobs.enqueue_batch(made[start : start + 500])
-        wish = Lease(tenant=DEFAULT_TENANT, queue="invoices", lease_s=60, workers=["clerk"] * 100)
-        while leased := await jobs.lease(wish):
+        request = LeaseRequest(tenant=DEFAULT_TENANT, queue="invoices", lease_s=60, workers=["clerk"] * 100)
+        while leased := await jobs.lease(request):
             await asyncio.gather(*(_report(jobs, number, job) for number, job in enumerate(leased)))
 
 
@@ -126,8 +126,9 @@ def run_pipelines(shop: Shop, dsn: str, lake: str, master: str) -> None:
     from penstock.spark.pipelines.archive import Archive
     from penstock.spark.pipelines.change_data import ChangeData
     from penstock.spark.pipelines.insights import Insights
-    from penstock.spark.pipelines.run import Pipeline, run_pipeline
-    from penstock.spark.session import session
+    from penstock.spark.pipelines.pipeline import Pipeline
+    from penstock.spark.pipelines.run import run_pipeline
+    from penstock.spark.running.session import session
 
     tables = ("shop.customers", "shop.orders")
     with step("Spark starts"):

@@ -101,13 +101,13 @@ select count(penstock.archive('mail', m.id, m.lease)) from penstock.receive('mai
 -- name: insights
 select r.kind, r.name, r.sent, r.done, r.retried, r.dead, round(r.p50_s::numeric, 3)::float as p50_s,
   round(r.p99_s::numeric, 3)::float as p99_s
-from penstock.rollups as r
+from penstock.insights as r
 where r.step = 'day'
 order by r.kind, r.name;
 
 -- name: errors
 select e.kind, e.name, sum(e.count)::bigint as count, e.shape, min(e.example) as example
-from penstock.rollup_errors as e
+from penstock.insight_errors as e
 group by e.kind, e.name, e.shape
 order by 3 desc
 limit 10;

@@ -10,7 +10,7 @@ import sys
 
 from penstock.spark.pipelines.archive import Archive
 from penstock.spark.pipelines.run import run_pipeline
-from penstock.spark.session import session
+from penstock.spark.running.session import session
 
 
 def main(lake: str, *streams: str) -> None:

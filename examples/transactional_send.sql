@@ -20,7 +20,7 @@ select penstock.send('invoices', jsonb_build_object('invoice', stored.id))
 from stored;
 commit;
 
--- The customer changes his mind: neither the row nor the message ever existed.
+-- The customer cancels: neither the row nor the message is stored.
 begin;
 with stored as (
   insert into invoices (customer, amount) values ('bob', 60) returning id

@@ -1,7 +1,7 @@
-"""Penstock: queues on PostgreSQL and SQLite.
+"""Penstock: queues, jobs, topics, streams and schedules on PostgreSQL and SQLite.
 
-The names below are the public face of the package. The server is the command `penstock`; everything else is
-internal and may change.
+The names in `__all__` are the public API. The server is the command `penstock`; everything else is internal and may
+change.
 """
 
 import typing
@@ -23,6 +23,7 @@ from penstock.model import Message, Queue, QueueCounts, QueueSettings
 
 if typing.TYPE_CHECKING:
     from penstock.client import AsyncClient, Client, Dead, Job, JobFailed, NewJob, Retry, RunningJob, Worker
+    from penstock.client.private import PrivateNotifier, PrivateQueue, PrivateSender
     from penstock.consumer import AsyncConsumer, Consumer, MultiQueueConsumer, RateLimit, connect
 
 __all__ = [
@@ -43,6 +44,9 @@ __all__ = [
     "NewJob",
     "NotFound",
     "PenstockError",
+    "PrivateNotifier",
+    "PrivateQueue",
+    "PrivateSender",
     "Queue",
     "QueueCounts",
     "QueueFull",
@@ -68,13 +72,16 @@ _LATER = {
     "JobFailed": "penstock.client",
     "MultiQueueConsumer": "penstock.consumer",
     "NewJob": "penstock.client",
+    "PrivateNotifier": "penstock.client.private",
+    "PrivateQueue": "penstock.client.private",
+    "PrivateSender": "penstock.client.private",
     "RateLimit": "penstock.consumer",
     "Retry": "penstock.client",
     "RunningJob": "penstock.client",
     "Worker": "penstock.client",
     "connect": "penstock.consumer",
 }
-"""Where to find what needs other packages: it is imported when first asked for."""
+"""Names that need other packages, and their modules; they are imported on first use."""
 
 __version__: str
 
@@ -84,7 +91,7 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return getattr(import_module(_LATER[name]), name)
-    # Looked up when asked for: reading the metadata of packages costs more than the rest of this import.
+    # Looked up on first use: reading package metadata takes longer than the rest of this import.
     if name != "__version__":
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import metadata

@@ -15,7 +15,7 @@ import secrets
 import string
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -49,12 +49,19 @@ class Principal:
     scopes: frozenset[Scope]
     queues: str = "*"
     name: str = ""
+    token: int | None = field(default=None, compare=False)
+    """Tells the tokens of a tenant apart; None where tokens are not verified."""
 
     def require(self, scope: Scope, queue: str | None = None) -> None:
         if Scope.ADMIN not in self.scopes and scope not in self.scopes:
             raise Forbidden(f"this token lacks the scope '{scope}'")
         if queue is not None and self.queues != "*" and not fnmatchcase(queue, self.queues):
             raise Forbidden("this token does not reach that queue")
+
+    @property
+    def operates(self) -> bool:
+        """Whether this is an operator of the server, who may see the names of all tenants."""
+        return self.tenant == DEFAULT_TENANT and Scope.ADMIN in self.scopes and self.queues == "*"
 
     def reaches(self, queue: str) -> bool:
         return self.queues == "*" or fnmatchcase(queue, self.queues)
@@ -64,7 +71,7 @@ EVERYONE = Principal(DEFAULT_TENANT, frozenset(Scope))
 
 
 def principal_of(token: Token) -> Principal:
-    return Principal(token.tenant, token.scopes, token.queues, token.name)
+    return Principal(token.tenant, token.scopes, token.queues, token.name, token.id)
 
 
 def new_secret() -> tuple[str, str, bytes]:
@@ -89,6 +96,12 @@ def prefix_of(text: str) -> str:
     """The part a token is found by; of a text that is no token, something no token has."""
     parts = text.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "pst" else "-"
+
+
+def token_in(header: str) -> str:
+    """The token of an Authorization header, however many spaces surround it; empty when it is of another kind."""
+    kind, _, text = header.strip().partition(" ")
+    return text.strip() if kind.lower() == "bearer" else ""
 
 
 class Sightings:
@@ -126,7 +139,7 @@ class Authenticator:
             raise Forbidden("an Authorization header is required")
         if self.mode is Mode.OPEN:
             return EVERYONE
-        verdict = self._verdicts.get(header)
+        verdict = self._verdicts.get(token_in(header))
         if verdict is not None and verdict[0] > self._clock.now():
             return verdict[1]
         return None
@@ -137,17 +150,16 @@ class Authenticator:
             return known
         assert header is not None
         now = self._clock.now()
-        token = await self._verify(header, now)
+        text = token_in(header)
+        token = await self._verify(text, now)
         principal = principal_of(token)
         if len(self._verdicts) > 10_000:
             self._verdicts.clear()
-        self._verdicts[header] = (now + timedelta(seconds=REMEMBER_S), principal)
+        self._verdicts[text] = (now + timedelta(seconds=REMEMBER_S), principal)
         await self._sightings.note(token.id, now)
         return principal
 
-    async def _verify(self, header: str, now: datetime) -> Token:
-        kind, _, text = header.partition(" ")
-        text = text.strip() if kind.lower() == "bearer" else ""
+    async def _verify(self, text: str, now: datetime) -> Token:
         offered = digest(text)
         found: Token | None = None
         candidates = await self._find(prefix_of(text))

@@ -1,4 +1,4 @@
-"""Time is an argument: whoever compares moments is handed a clock."""
+"""Clocks. Code that compares times receives a clock as an argument."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Forbidden(PenstockError):
 
 
 class Unsupported(PenstockError):
-    """This store cannot do it; it needs PostgreSQL."""
+    """This requires PostgreSQL; the server runs on another store."""
 
     code = "PS060"
 

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+
+ID = (0, 2**63 - 1)
+"""Numbers of messages, tasks, batches and so on: PostgreSQL's bigint, from zero on."""
+MOMENT = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC))
+"""The earliest and the latest moment a caller may name. Both ends leave room for sums with any duration and any time
+zone; Python's own calendar ends in the year 9999."""
+SHORTEST_S = 0.001
+"""Seconds that are given as a fraction are zero or at least this."""
+JSON_DEPTH = 500
+"""Arrays and objects inside each other. Python's parser, which the clients use, stops near 1000."""
+LARGEST_NUMBER = 1.7976931348623157e308
+"""In JSON that clients parse: a number must fit a double, also one that is written as a long integer."""
 
 QUEUE_NAME = re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(\.fifo)?")
 """Amazon's rule, on every door: 80 characters at most, the `.fifo` included. Use with fullmatch."""
@@ -22,6 +35,8 @@ RECEIVE_LIMIT = (1, 1000)
 """Messages in one native receive; the SQS door allows 10."""
 BATCH_ENTRIES = (1, 1000)
 MOVE_RATE = (1, 500)
+ANSWER_BYTES = 16_777_216
+"""Contents of one answer to a receive, a peek or a list. A larger one ends early, after at least one item."""
 GROUP_ID = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
 """Group and deduplication ids: 1 to 128 letters, digits and ASCII punctuation. Use with fullmatch."""
 TOPIC_NAME = re.compile(r"(?=.{1,256}\Z)[A-Za-z0-9_-]+(\.fifo)?")
@@ -79,3 +94,12 @@ EVENT_EXTRA_CHARACTERS = (0, 4096)
 EVENT_REASON_CHARACTERS = (0, 1000)
 INSIGHT_ROWS = (1, 10_000)
 INSIGHT_ERRORS = (1, 1000)
+PRIVATE_BATCH = (1, 1000)
+"""Private queues in one request."""
+PRIVATE_KEYS = (1, 8)
+"""Public keys of a recipient."""
+PRIVATE_LINK_BYTES = (0, 65_536)
+"""The fixed and the mutable part of a link, each."""
+PRIVATE_REASON_CHARACTERS = (1, 256)
+PRIVATE_CLOCK_SKEW_S = 300
+"""How far the moment of a signed request may be from the server's clock."""

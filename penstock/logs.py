@@ -1,7 +1,7 @@
-"""Logs: JSON lines, or for a terminal something to read. Ours, uvicorn's and asyncpg's look the same.
+"""Logs as JSON lines, or as readable text on a terminal; uvicorn and asyncpg use the same format.
 
-Everyone logs through the standard `logging`, with what there is to know in `extra`; structlog renders. It is
-imported with the first record that is written, not before: a quiet start costs nothing.
+All code logs through the standard `logging`, with fields in `extra`; structlog formats the records. It is imported
+with the first record, so that a start without log output does not pay for the import.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NUMBERS = {"trace": logging.DEBUG, "warn": logging.WARNING, "off": _OFF}
 
 
 def configure(level: str = "info", style: str = "auto", stream: TextIO | None = None) -> None:
-    """Send every record to `stream` (standard error). Safe to call again."""
+    """Send all records to `stream` (default: standard error). Can be called again."""
     stream = stream or sys.stderr
     as_json = style == "json" or (style == "auto" and not stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_LateFormatter(as_json=as_json, colours=stream.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # Below a warning these speak of every connection and every request, which costs more than a request itself
-    # does. Whoever wants that names them: `penstock.access=info,info`.
+    # Below warning, these loggers write a record per connection or request, which costs more than the request.
+    # `penstock.access=info,info` enables them.
     for name in ("asyncio", "uvicorn", "uvicorn.error", "penstock.access"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for directive in level.split(","):
@@ -45,7 +45,7 @@ def _number(level: str) -> int:
 
 
 def scrub(text: str) -> str:
-    """The text without passwords in URLs and without API tokens."""
+    """Remove passwords in URLs, and API tokens."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
@@ -74,7 +74,7 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    # One rendering for records of the standard library and for loggers of structlog itself.
+    # The same format for records of the standard library and of structlog loggers.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -91,7 +91,7 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
 
 
 def _drop_colours(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    event.pop("color_message", None)  # uvicorn's own rendering of the same text
+    event.pop("color_message", None)  # uvicorn's coloured copy of the message
     return event
 
 

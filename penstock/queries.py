@@ -1,4 +1,4 @@
-"""The named queries of a folder's `.sql` files.
+"""The named queries of folders' `.sql` files.
 
 A file holds blocks that begin with `-- name: some_query`; what stands before the first belongs to the reader.
 """
@@ -20,9 +20,9 @@ def parse(text: str) -> dict[str, str]:
     return queries
 
 
-def load(folder: Path) -> dict[str, str]:
+def load(*folders: Path) -> dict[str, str]:
     queries: dict[str, str] = {}
-    for path in sorted(folder.glob("*.sql")):
+    for path in sorted(path for folder in folders for path in folder.glob("*.sql")):
         found = parse(path.read_text("utf-8"))
         if twice := queries.keys() & found.keys():
             raise ValueError(f"{path.name} defines again: {', '.join(sorted(twice))}")

@@ -1,6 +1,15 @@
-"""How Spark finds the lake by itself: a module whose name begins with `pyspark_`, and its `DefaultSource`."""
+"""Lets Spark find the lake's data source by itself: a module named `pyspark_…` with a class `DefaultSource`.
+
+Import this module, or `pyspark_penstock`, before a session is created that is not made by
+`penstock.spark.running.session`; see there.
+"""
+
+import os
+import sys
 
 from penstock.spark.lake.source import LakeSource
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 class DefaultSource(LakeSource):

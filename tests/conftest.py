@@ -2,51 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from penstock.clock import FakeClock
-from tests import cluster
+from tests import cluster, effort
+from tests.shared_store import SharedPostgres
 
-OWN_PROCESSES = (
-    "test_cluster", "test_connect", "test_crash", "test_declarative", "test_demo", "test_signals", "test_standalone",
-)  # fmt: skip
-"""Tests of Spark that start Sparks of their own, and wait for them most of the time."""
-PIPELINES = ("test_change_data", "test_import", "test_insights")
-"""About half of the others, by the time they take."""
+settings.load_profile(effort.QUICK)
+"""The option --hypothesis-profile chooses another."""
+
+if (memory := cluster.in_memory()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+"""Where `tmp_path` lies: in memory, files are synced to the disk for nothing."""
 
 
-class FewSparks(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Tests that share a Spark in two processes, so that it is started twice; those with their own in a third."""
+READING = ("reading", "writing", "lake", "running")
+"""Folders of tests/spark that share one Spark session; the others share another one."""
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """The tests of a file run in one process and share their servers and data. Those of Spark share two sessions.
+
+    The largest group is started first, so the other processes share the remaining tests meanwhile.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        if not nodeid.startswith("tests/spark/"):
-            return nodeid
-        name = nodeid.removeprefix("tests/spark/")
-        if name.startswith(OWN_PROCESSES):
-            return "spark processes"
-        return "spark pipelines" if name.startswith(PIPELINES) else "spark"
+        file = nodeid.partition("::")[0]
+        if not file.startswith("tests/spark/"):
+            return file
+        folder = file.split("/")[2]
+        if folder == "processes":
+            return "processes that start Spark"
+        return "spark, reading" if folder in READING else "spark"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    return FewSparks(config, log)
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
-def postgres_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_dsn() -> Iterator[str]:
     """A database of this test process, shared by its tests: keep apart by name."""
-    with cluster.private_server(tmp_path_factory.mktemp("postgres")) as dsn:
+    with cluster.private_server() as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def postgres_store(postgres_dsn: str, shared_stores: list[SharedPostgres]) -> SharedPostgres:
+    shared_stores.append(SharedPostgres(postgres_dsn))
+    return shared_stores[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def shared_stores() -> AsyncIterator[list[SharedPostgres]]:
+    """Closes what tests shared. Of its own, because a fixture that awaits cannot be asked for by one that runs."""
+    shared: list[SharedPostgres] = []
+    yield shared
+    for store in shared:
+        await store.finish()
 
 
 @pytest.fixture
 def fresh_database(postgres_dsn: str) -> Iterator[str]:
     """An empty database for one test that needs the world to itself."""
     with cluster.empty_database(postgres_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def migrated_database(postgres_dsn: str) -> Iterator[str]:
+    """The same with our schemas in it."""
+    with cluster.migrated_database(postgres_dsn) as dsn:
         yield dsn
 
 

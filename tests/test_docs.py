@@ -1,9 +1,8 @@
-"""The documentation is true: its tables are those of the code, its examples run, its links lead somewhere."""
+"""The documentation is correct: its tables match the code, its examples run, its links resolve."""
 
 from __future__ import annotations
 
 import ast
-import asyncio
 import json
 import os
 import re
@@ -23,16 +22,16 @@ import pytest
 import typer
 
 from penstock import config, errors, limits
-from penstock.cli import app
-from penstock.engine.filter_conditions import OPERATORS
-from penstock.engine.insights import Gauge, Histogram, Insights
-from penstock.store.postgres.migrate import migrate
-from penstock.wire import rest_stream_types, rest_types
-from penstock.wire.faults import FAULTS
+from penstock.cli import app, manual
+from penstock.engine.metrics import Gauge, Histogram, Metrics
+from penstock.engine.topics.filters.conditions import OPERATORS
+from penstock.wire.http.faults import FAULTS
 from penstock.wire.openapi import FAULT
-from penstock.wire.rest import OWNS
+from penstock.wire.rest import stream_types as rest_stream_types
+from penstock.wire.rest import types as rest_types
+from penstock.wire.rest.door import OWNS
 from tests.system.serving import Running, environment, serving
-from tests.test_architecture import LEAF, MAY_IMPORT
+from tests.test_architecture import LEAF, MAY_IMPORT, folders
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -46,14 +45,14 @@ def page(name: str) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading, up to the next one of its rank."""
+    """The text under a heading, up to the next heading of its level."""
     rank = heading.partition(" ")[0]
     assert f"\n{heading}\n" in text, heading
     return re.split(rf"\n#{{2,{len(rank)}}} ", text.partition(f"\n{heading}\n")[2])[0]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of all tables of a text, without their heads."""
+    """The cells of all tables of a text, without the header rows."""
     found: list[list[str]] = []
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         lines = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()]
@@ -88,21 +87,25 @@ def test_every_setting_is_documented() -> None:
     assert config.markdown() in page("docs/reference.md")
 
 
-def commands(command: Any, path: str = "penstock") -> Iterator[tuple[str, Any]]:
-    subcommands = getattr(command, "commands", None)
-    if subcommands is None:
-        yield path, command
-        return
-    for name, found in subcommands.items():
-        yield from commands(found, f"{path} {name}")
-
-
 def options(command: Any) -> set[str]:
     shown = [found for found in command.params if not getattr(found, "hidden", False)]
     return {name for found in shown for name in (*found.opts, *found.secondary_opts) if name.startswith("--")}
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+EVERY_COMMAND = dict(manual.commands(typer.main.get_command(app)))
+COMMANDS = {name: found for name, found in EVERY_COMMAND.items() if name not in manual.on_servers()}
+"""Those that docs/reference.md describes; docs/cli.md has a generated description of the others."""
+
+
+def test_the_commands_on_servers_are_documented_as_they_are() -> None:
+    assert manual.markdown() in page("docs/cli.md")
+
+
+def test_the_shared_options_of_commands_are_documented() -> None:
+    [command] = [found for name, found in EVERY_COMMAND.items() if name == "penstock queue list"]
+    text = section(page("docs/cli.md"), "## Which server") + section(page("docs/cli.md"), "## Output")
+
+    assert set(re.findall(r"`(--[\w-]+)", text)) >= options(command) - {"--help"}
 
 
 def test_every_command_is_documented() -> None:
@@ -117,6 +120,23 @@ def test_every_option_is_documented(name: str) -> None:
     documented = {option for row in rows(text) for option in quoted(row[0]) if option.startswith("--")}
 
     assert documented == options(COMMANDS[name]) - {"--help"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_default_is_documented(name: str) -> None:
+    """Rows of one option; those of several options point to the page that describes them."""
+    table = [row for row in rows(section(page("docs/reference.md"), f"### `{name}`")) if row[0].count("`") == 2]
+    documented = {quoted(row[0])[0]: plain(row[1]) for row in table}
+    actual = {param.opts[0]: param.default for param in COMMANDS[name].params if param.opts[0] in documented}
+
+    wrong = {
+        option: (documented[option], default)
+        for option, default in actual.items()
+        if documented[option] != ("off" if default is False else str(default)) and default not in (None, "", ())
+    }
+    assert wrong == {}
+    empty = {option for option, text in documented.items() if not text}
+    assert empty <= {"--host", "--port"}
 
 
 def test_every_error_is_documented() -> None:
@@ -134,7 +154,7 @@ def test_every_error_is_documented() -> None:
 def refusals() -> set[tuple[str, int]]:
     """Code and status of every refusal that the wire makes."""
     found = set()
-    for path in (ROOT / "penstock" / "wire").glob("*.py"):
+    for path in (ROOT / "penstock" / "wire").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refusal":
                 status, code = node.args[:2]
@@ -154,9 +174,15 @@ def test_every_refusal_is_documented() -> None:
 
 def test_every_limit_is_documented() -> None:
     bounds = {name: value for name, value in vars(limits).items() if name.isupper() and isinstance(value, tuple)}
-    documented = {row[0]: (int(row[1]), int(row[2])) for row in rows(section(page("docs/reference.md"), "## Limits"))}
+    documented = {row[0]: (row[1], row[2]) for row in rows(section(page("docs/reference.md"), "## Limits"))}
 
-    assert documented == {name.lower().removesuffix("_s").replace("_", " "): value for name, value in bounds.items()}
+    assert documented == {
+        name.lower().removesuffix("_s").replace("_", " "): tuple(map(_bound, value)) for name, value in bounds.items()
+    }
+
+
+def _bound(value: int | datetime) -> str:
+    return str(value.date() if isinstance(value, datetime) else value)
 
 
 def test_every_metric_is_documented() -> None:
@@ -166,7 +192,7 @@ def test_every_metric_is_documented() -> None:
 
     assert documented == {
         f"{metric.name}_total" if kind == "counter" else metric.name: (kind, list(metric.labels))
-        for metric, kind in ((metric, _kind(metric)) for metric in Insights())
+        for metric, kind in ((metric, _kind(metric)) for metric in Metrics())
     }
 
 
@@ -185,13 +211,13 @@ def server() -> Iterator[Running]:
 
 @pytest.fixture
 def fresh_server() -> Iterator[Running]:
-    """For examples that show ids: the first is 1."""
+    """For examples with ids: the first id is 1."""
     with serving("--memory") as found:
         yield found
 
 
 class Shell:
-    """Runs printed lines against a server; curl tells the status of each answer aside, on standard error."""
+    """Runs printed commands against a server; curl writes the status of each response to standard error."""
 
     def __init__(self, server: Running, folder: Path) -> None:
         if shutil.which("curl") is None:
@@ -201,7 +227,7 @@ class Shell:
         self._url = server.url
 
     def run(self, command: str) -> tuple[str, str]:
-        """What it printed, and the statuses."""
+        """The output, and the statuses."""
         if assigned := re.fullmatch(r"export (\w+)='(.*)'", command.strip()):
             self._environment[assigned[1]] = assigned[2]
             return "", ""
@@ -213,11 +239,11 @@ class Shell:
 
 VARYING = {"moved", "newest_msg_age_sec", "oldest_msg_age_sec"}
 VARYING |= {"batch_id", "depth", "events_per_second", "lag", "last_tick_id", "oldest_age", "pending"}
-"""Depend on how fast the examples follow each other. Moments vary too, and are known by their form."""
+"""Fields that depend on timing. Times vary too, and are recognised by their format."""
 
 
 def alike(documented: Any, answered: Any) -> bool:
-    """The same document, apart from what time does to it."""
+    """Whether two documents are equal, apart from fields that depend on timing."""
     if isinstance(documented, dict) and isinstance(answered, dict):
         return documented.keys() == answered.keys() and all(
             name in VARYING or alike(value, answered[name]) for name, value in documented.items()
@@ -240,7 +266,7 @@ def examples(text: str) -> Iterator[tuple[str, str]]:
         if language == "console":
             for part in COMMAND.split(content)[1:]:
                 lines = part.splitlines()
-                # A quote that is still open continues the command on the next line.
+                # An open quote continues the command on the next line.
                 length = next(n for n in range(1, len(lines) + 1) if "\n".join(lines[:n]).count("'") % 2 == 0)
                 yield "\n".join(lines[:length]), " ".join(lines[length:])
 
@@ -267,7 +293,7 @@ def route_of(command: str) -> tuple[str, str]:
         )
         if known == verb and same:
             return known, path
-    raise AssertionError(f"{verb} {address[0]} is no documented route")
+    raise AssertionError(f"{verb} {address[0]} is not a documented route")
 
 
 def test_the_table_of_routes_is_the_servers(server: Running) -> None:
@@ -279,7 +305,7 @@ def test_the_table_of_routes_is_the_servers(server: Running) -> None:
             {status for status, answer in operation["responses"].items() if answer.get("content") != FAULT},
         )
         for path, operations in paths.items()
-        if path.split("/")[1] in OWNS
+        if path.split("/")[1] in OWNS and not path.startswith("/v1/private/")
         for method, operation in operations.items()
     }
 
@@ -287,11 +313,11 @@ def test_the_table_of_routes_is_the_servers(server: Running) -> None:
 
 
 def run_examples(text: str, shell: Shell) -> set[tuple[str, str]]:
-    """Run the console blocks and compare what they print; the routes they call."""
+    """Run the console blocks, compare their output, and return the routes they call."""
     shown = set()
     batch = "1"
     for command, documented in examples(text):
-        # The number of a batch depends on how many ticks without events were passed before.
+        # The batch id depends on the number of earlier ticks without events.
         printed, status = shell.run(re.sub(r"/batches/\d+/", f"/batches/{batch}/", command))
         if found := re.match(r'{"batch_id":(\d+)', printed):
             batch = found[1]
@@ -300,7 +326,7 @@ def run_examples(text: str, shell: Shell) -> set[tuple[str, str]]:
         route = route_of(command)
         shown.add(route)
         if " -w " not in command:
-            # An example of an error prints one; any other has a status of its route.
+            # Examples of errors print one; others have a status of their route.
             assert status in routes()[route][1] or '"code"' in documented, (command, status, printed)
         if documented.startswith(("{", "[")):
             assert alike(json.loads(documented), json.loads(printed)), (command, printed)
@@ -310,7 +336,7 @@ def run_examples(text: str, shell: Shell) -> set[tuple[str, str]]:
 
 
 ON_POSTGRESQL = {"## Streams": "/v1/streams", "## Pipelines": "/v1/pipelines", "## Insights": "/v1/insights"}
-"""Parts of the REST API that the other stores do not have: their headings, and how their paths begin."""
+"""Parts of the REST API that require PostgreSQL: headings and path prefixes."""
 
 
 def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, tmp_path: Path) -> None:
@@ -325,9 +351,9 @@ def test_the_examples_of_the_rest_api_answer_as_printed(fresh_server: Running, t
 
 @pytest.mark.parametrize("heading", ON_POSTGRESQL)
 def test_the_examples_of_what_needs_postgresql_answer_as_printed(
-    fresh_database: str, tmp_path: Path, heading: str
+    migrated_database: str, tmp_path: Path, heading: str
 ) -> None:
-    with serving("--database-url", fresh_database) as server:
+    with serving("--database-url", migrated_database) as server:
         shell = Shell(server, tmp_path)
         shell.run("export AUTH='Authorization: Bearer me'")
 
@@ -367,10 +393,10 @@ def test_the_lines_of_the_readme_work_as_printed(server: Running, tmp_path: Path
     assert '"message":"Hello, world"' in printed
 
 
-def test_the_stream_of_a_first_run_is_made_as_printed(fresh_database: str, tmp_path: Path) -> None:
+def test_the_stream_of_a_first_run_is_made_as_printed(migrated_database: str, tmp_path: Path) -> None:
     [lines] = [content for language, content in blocks(page("docs/pipelines.md")) if "curl" in content]
 
-    with serving("--database-url", fresh_database) as server:
+    with serving("--database-url", migrated_database) as server:
         calls = [line for line in lines.splitlines() if line.startswith("curl")]
         _, statuses = Shell(server, tmp_path).run("\n".join(calls))
 
@@ -437,7 +463,7 @@ def test_every_condition_of_a_filter_policy_is_documented() -> None:
 
 
 def shown(connection: psycopg.Connection[Any], script: str) -> str:
-    """Rows of all answers, one per line; or the error."""
+    """The rows of all results, one per line; or the error."""
     lines: list[str] = []
     try:
         cursor: psycopg.Cursor[Any] | None = connection.execute(script.encode())
@@ -460,9 +486,8 @@ def _cell(value: object) -> str:
 
 
 @pytest.fixture
-def migrated(fresh_database: str) -> Iterator[psycopg.Connection[Any]]:
-    asyncio.run(migrate(fresh_database))
-    with psycopg.connect(fresh_database, autocommit=True) as connection:
+def migrated(migrated_database: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
         yield connection
 
 
@@ -507,8 +532,8 @@ def test_the_roles_are_those_of_the_database(migrated: psycopg.Connection[Any]) 
 
 
 def test_the_roles_of_streams_are_those_of_the_database(migrated: psycopg.Connection[Any]) -> None:
-    # What change triggers call is granted with them.
-    sources = [path.read_text() for path in (ROOT / "penstock/store/postgres/streams").glob("9[2-4]_*.sql")]
+    # Helpers of change triggers are granted with them.
+    sources = [path.read_text() for path in (ROOT / "penstock/store/postgres/sql/pgque").glob("triggers/2[7-9]0_*.sql")]
     helpers = {name for text in sources for name in re.findall(r"function pgque\.(\w+)\(", text) if "triga" not in name}
     granted: dict[str, set[str]] = {}
     for role in ("pgque_reader", "pgque_writer"):
@@ -561,7 +586,7 @@ def test_every_example_is_run() -> None:
         "transactional_send.sql",
         "jobs_worker.py",
         "worker.py",
-        # By tests/spark/test_demo.py and tests/spark/test_cluster.py.
+        # By tests/spark/processes/test_demo.py and tests/spark/processes/test_cluster.py.
         "pipeline_demo.py",
         "pipeline_demo.sql",
         "spark_archive.py",
@@ -598,7 +623,7 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_resolve(path: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if target.startswith("https://"):
             continue
@@ -616,7 +641,7 @@ def test_named_files_exist(path: Path) -> None:
             assert (ROOT / name).exists(), name
 
 
-def test_the_verbs_of_make_exist() -> None:
+def test_the_targets_of_make_exist() -> None:
     verbs = set(re.findall(r"^([a-z-]+):.*## ", page("Makefile"), re.MULTILINE))
     for path in PAGES:
         text = path.read_text()
@@ -625,13 +650,39 @@ def test_the_verbs_of_make_exist() -> None:
         assert set(named) <= verbs, path
 
 
-def test_the_table_of_rooms_is_the_one_that_is_kept() -> None:
+def test_the_table_of_allowed_imports_is_enforced() -> None:
     documented: dict[str, set[str]] = {}
-    for row in rows(section(page("CONTRIBUTING.md"), "## Rooms")):
-        for room in quoted(row[0]):
-            documented[room] = set(quoted(row[1])) | (LEAF if "the leaves" in row[1] else set())
+    for row in rows(section(page("CONTRIBUTING.md"), "## Packages")):
+        leaves = "the leaves" in row[1] or "each other" in row[1]
+        for package in quoted(row[0]):
+            documented[package] = set(quoted(row[1])) | (LEAF if leaves else set())
 
     assert documented == MAY_IMPORT
+
+
+def test_the_folder_tree_is_that_of_the_package() -> None:
+    [tree] = [text for language, text in blocks(section(page("docs/design.md"), "## Layers")) if language == "text"]
+    documented: list[str] = []
+    path: list[str] = []
+    for line in tree.splitlines():
+        found = re.fullmatch(r"((?:  )*)(\w+)/ +(\S.*)", line)
+        assert found is not None, line
+        path = [*path[: len(found[1]) // 2], found[2]]
+        documented.append("/".join(path))
+
+    assert documented == sorted(
+        str(folder.relative_to(ROOT)) for folder in folders() if len(folder.relative_to(ROOT).parts) <= 4
+    )
+
+
+def test_the_files_of_ordinary_changes_exist() -> None:
+    changes = rows(section(page("CONTRIBUTING.md"), "## Where to make a change"))
+
+    assert len(changes) >= 10
+    for change, files in changes:
+        named = [name for name in quoted(files) if "/" in name]
+        assert 2 <= len(named) <= 7, change
+        assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_decisions_are_short_and_numbered() -> None:
@@ -654,11 +705,11 @@ SOMEONES_MACHINE = re.compile(
     r"|(?<!-)--(?:extra-)?index-url"
     r"|https?://[^\s/\"']*(?:pypi|pythonhosted|registry|mirror|artifact|nexus)"
 )
-"""Homes and package registries: a clone must not know where it was made. `someone` is nobody."""
+"""Home directories and package registries, which must not appear in the repository. `someone` is a placeholder."""
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a clone")
-def test_no_file_tells_where_it_was_written() -> None:
+def test_no_file_contains_paths_of_a_machine() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
@@ -18,10 +17,9 @@ from penstock.auth import Authenticator, Mode
 from penstock.clock import FakeClock
 from penstock.engine import Engine
 from penstock.model.jobs import JobStatus
-from penstock.store.postgres.migrate import migrate
 from penstock.store.sqlite.store import SqliteStore
-from penstock.wire import jobs_types
-from penstock.wire.jobs import JobsDoor
+from penstock.wire.jobs import types as jobs_types
+from penstock.wire.jobs.door import JobsDoor
 from tests.system.serving import Running, environment, serving
 from tests.test_docs import DOCUMENTED_ADDRESS, alike, blocks, examples, page, plain, rows, section, shown
 
@@ -76,11 +74,10 @@ def test_the_examples_answer_as_printed(server: Running, tmp_path: Path) -> None
             assert alike(without_ids(json.loads(documented)), without_ids(json.loads(printed))), (command, printed)
 
 
-def test_the_sql_runs(fresh_database: str) -> None:
-    asyncio.run(migrate(fresh_database))
+def test_the_sql_runs(migrated_database: str) -> None:
     found = blocks(page(PAGE))
     [position] = [number for number, (language, _) in enumerate(found) if language == "sql"]
-    with psycopg.connect(fresh_database, autocommit=True) as connection:
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
         assert shown(connection, found[position][1]) == found[position + 1][1]
 
 

@@ -1,4 +1,4 @@
-"""What `import penstock` gives: said once, visible, documented, and cheap."""
+"""The public API: `__all__` equals the visible names and the documentation, and the import is cheap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOADED = "import sys, penstock; print(*{name.partition('.')[0] for name in sys.m
 
 
 def run(code: str) -> list[str]:
-    """In a process of its own: here others have imported half the package already."""
+    """Run code in a new process: this one has imported most of the package."""
     command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
 
@@ -54,7 +54,7 @@ def test_other_names_are_missing_as_usual() -> None:
 
 
 def test_the_import_needs_nothing_but_the_standard_library() -> None:
-    # What the interpreter itself brings along, an editable install for one, is not of our doing.
+    # Some modules are loaded by the interpreter itself, for example by an editable install.
     strangers = set(run(LOADED)) - set(run("import sys; print(*{name.partition('.')[0] for name in sys.modules})"))
 
     assert strangers - sys.stdlib_module_names == {"penstock"}

@@ -1,38 +1,72 @@
-"""The command line. What a command needs is imported when it runs: `--help` must not wait for a server."""
+"""The command line. Commands import the server and the client when they run, so that `--help` answers fast."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, NoReturn
 
 import typer
 
-from penstock.cli import audit, lake, pipelines, queues, running, sql, tenants, tokens
+from penstock.cli import backups, lake, pipelines, running, sql
+from penstock.cli.commands import (
+    audit,
+    completion,
+    contexts,
+    demo,
+    jobs,
+    queues,
+    schedules,
+    status,
+    streams,
+    tenants,
+    tokens,
+    topics,
+)
 from penstock.config import SettingsError, redact
-from penstock.errors import PenstockError
+from penstock.errors import Forbidden, Invalid, NotFound, PenstockError
 
 app = typer.Typer(
-    help="Queues, jobs, topics, streams and schedules on one database: the server, and what looks after it.",
+    help="Run and administer a Penstock server: queues, jobs, topics, streams and schedules on one database.",
     no_args_is_help=True,
+    # Importing rich takes longer than the rest of `--help`, and shows flags as <bool>.
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(running.serve)
 app.command()(running.migrate)
+app.command()(backups.backup)
+app.command()(backups.restore)
 app.command("config")(running.show_config)
 app.command()(running.version)
+app.command()(status.status)
+app.command()(status.top)
+app.command()(status.check)
+app.command()(demo.demo)
 app.command("audit")(audit.list_acts)
+app.command()(completion.completion)
+app.add_typer(contexts.app, name="context")
+app.add_typer(queues.app, name="queue")
+app.add_typer(jobs.app, name="job")
+app.add_typer(schedules.app, name="schedule")
+app.add_typer(topics.topics, name="topic")
+app.add_typer(topics.subscriptions, name="subscription")
+app.add_typer(topics.deliveries, name="delivery")
+app.add_typer(streams.app, name="stream")
 app.add_typer(tokens.app, name="token")
 app.add_typer(tenants.app, name="tenant")
-app.add_typer(queues.app, name="queue")
 app.add_typer(pipelines.app, name="pipeline")
 app.add_typer(lake.app, name="lake")
 app.add_typer(sql.app, name="sql")
 
+USAGE, NOT_FOUND, NOT_ALLOWED = 2, 4, 5
+"""Exit codes beside 0 for success, 1 for failure and 3 for work that was done in part."""
 
-def _print_version(asked: bool) -> None:
-    if asked:
+
+def _print_version(requested: bool) -> None:
+    if requested:
         running.version()
         raise typer.Exit
 
@@ -46,17 +80,35 @@ def _options(
     pass
 
 
-def main() -> None:
-    """Run a command; whatever goes wrong ends in a clear line and a non-zero exit."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command. Expected errors are printed as one line each."""
     try:
-        app()
+        _command()(arguments, prog_name="penstock")
     except SettingsError as error:
-        _give_up(error.problems, 2)
+        _exit(error.problems, USAGE)
     except (PenstockError, OSError) as error:
-        _give_up([str(error) or type(error).__name__], 1)
+        _exit([str(error) or type(error).__name__], exit_code(error))
 
 
-def _give_up(problems: Sequence[str], code: int) -> NoReturn:
+@cache
+def _command() -> Callable[..., None]:
+    """Building the commands takes longer than most of them run."""
+    return typer.main.get_command(app)
+
+
+def exit_code(error: Exception) -> int:
+    match error:
+        case Invalid():
+            return USAGE
+        case NotFound():
+            return NOT_FOUND
+        case Forbidden():
+            return NOT_ALLOWED
+        case _:
+            return 1
+
+
+def _exit(problems: Sequence[str], code: int) -> NoReturn:
     for problem in problems:
         print(f"penstock: {redact(problem)}", file=sys.stderr)
     sys.exit(code)

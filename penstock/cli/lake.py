@@ -1,31 +1,33 @@
-"""`penstock lake`: look after the tables of a lake. Needs no Spark session, and no database."""
+"""`penstock lake`: maintain the tables of a lake. Needs neither a Spark session nor a database."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import Json
+from penstock.cli.options import Json, parse_duration
 from penstock.cli.output import print_rows
-from penstock.cli.spark import Storage, clearly, storage_options
-from penstock.cli.tokens import parse_duration
+from penstock.cli.spark import Storage, one_line_errors, storage_options
 
 if TYPE_CHECKING:
     from penstock.spark.lake.upkeep import TableSummary
 
-app = typer.Typer(help="Look after the tables of a lake.", no_args_is_help=True)
+app = typer.Typer(help="Maintain the tables of a lake.", no_args_is_help=True)
 
-Root = Annotated[str, typer.Argument(metavar="PATH", help="A lake, or one table: a folder or an object store's URI.")]
+Root = Annotated[
+    str, typer.Argument(metavar="PATH", help="Lake or single table: a folder, or the URI of an object store.")
+]
 
-NONE = "There are no tables at {}."
+NONE = "No tables found at {}."
 
 
 @app.command("tree")
 def tree(path: Root, storage: Storage = None, as_json: Json = False) -> None:
-    """List the tables, with what they hold."""
-    with clearly(False):
+    """List the tables with their versions, files, rows and sizes."""
+    with one_line_errors(False):
         from penstock.spark import lake
 
         rows: list[dict[str, Any]] = []
@@ -47,27 +49,27 @@ def tree(path: Root, storage: Storage = None, as_json: Json = False) -> None:
 @app.command("compact")
 def compact(
     path: Root,
-    file_mb: Annotated[int, typer.Option(min=1, help="How large files may become.")] = 128,
+    file_mb: Annotated[int, typer.Option(min=1, help="Target file size in MB.")] = 128,
     storage: Storage = None,
 ) -> None:
-    """Put small files together. Appends may go on meanwhile; readers see the same rows."""
-    with clearly(False):
+    """Merge small files. Appends may continue meanwhile; readers see the same rows."""
+    with one_line_errors(False):
         from penstock.spark import lake
 
         for found in _tables(path, storage):
             done = lake.compact(found.path, file_bytes=file_mb * 1_048_576, storage=storage_options(storage))
-            print(f"{found.path}: {done.removed} files became {done.added}")
+            print(f"{found.path}: merged {done.removed} files into {done.added}")
 
 
 @app.command("vacuum")
 def vacuum(
     path: Root,
-    retention: Annotated[str, typer.Option(metavar="7d", help="Keep what is younger.")] = "7d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    retention: Annotated[str, typer.Option(metavar="7d", help="Keep files younger than this.")] = "7d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the files.")] = False,
     storage: Storage = None,
 ) -> None:
-    """Remove files that no version of a table needs any more, and those of writers that were killed."""
-    with clearly(False):
+    """Delete files that no version of a table refers to, such as those of killed writers."""
+    with one_line_errors(False):
         from penstock.spark import lake
 
         age = parse_duration(retention)
@@ -83,4 +85,4 @@ def _tables(path: str, storage: list[str] | None) -> Iterator[TableSummary]:
     for found in lake.tables(path, storage_options(storage)):
         yield found
     if found is None:
-        print(NONE.format(path))
+        print(NONE.format(path), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A run of a pipeline on the screen: one line that lives on a terminal, a line now and then in a log."""
+"""Progress of a pipeline run: one line that is updated on a terminal, and a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.progress import Progress
 
 LINE_S = 10.0
-"""How often a line goes into a log."""
+"""Seconds between two lines in a log."""
 
 
 def line(progress: Progress) -> str:
@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Spark takes seconds to start, in which there is nothing else to show."""
+    """Show that Spark is starting, which takes seconds."""
     lives = sys.stderr.isatty()
     print("starting Spark", end="" if lives else "\n", file=sys.stderr, flush=True)
     try:
@@ -53,7 +53,7 @@ def starting() -> Iterator[None]:
 
 @contextmanager
 def display() -> Iterator[Callable[[Progress], None]]:
-    """What it gives is called with each progress; the last is that of the end, and stays."""
+    """Gives a function to call with each progress. The last line stays on the screen."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -66,7 +66,7 @@ def display() -> Iterator[Callable[[Progress], None]]:
 
 
 class _Lines:
-    """At the beginning, at the end, when there is something new to say, and every few seconds."""
+    """Prints a line when state or note change, and every few seconds."""
 
     def __init__(self) -> None:
         self._due = 0.0

@@ -1,4 +1,4 @@
-"""`penstock pipeline run`: a command for each pipeline, with its settings as options."""
+"""`penstock pipeline run`: one command per pipeline, with its settings as options."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.options import parse_duration
 from penstock.cli.spark import Start, on_spark
-from penstock.cli.tokens import parse_duration
 
 app = typer.Typer(help="Run a pipeline.", no_args_is_help=True)
 
-Streams = Annotated[list[str] | None, typer.Option("--stream", help="A stream; repeat for more.")]
-MaxEvents = Annotated[int | None, typer.Option(min=1, help="Events in a batch, about.")]
-Tenant = Annotated[str, typer.Option(help="Whose.")]
-Consumer = Annotated[str, typer.Option(help="Who it is to the streams; a second lake of the same needs another.")]
-SkipLost = Annotated[bool, typer.Option("--skip-lost", help="Go on when events of a stream are lost.")]
+Streams = Annotated[list[str] | None, typer.Option("--stream", help="Stream to read; repeatable.")]
+MaxEvents = Annotated[int | None, typer.Option(min=1, help="Maximum number of events in a batch; a tick is not split.")]
+Tenant = Annotated[str, typer.Option(help="Tenant that owns the streams and queues.")]
+Consumer = Annotated[str, typer.Option(help="Consumer name. Use a different one for each lake.")]
+SkipLost = Annotated[bool, typer.Option("--skip-lost", help="Continue when a stream has lost events.")]
 
 
 class Origin(StrEnum):
@@ -52,15 +52,15 @@ class ReplayOrder(StrEnum):
 def run_archive(
     start: Start,
     stream: Streams = None,
-    messages: Annotated[bool, typer.Option("--messages", help="The archive of messages.")] = False,
-    queue: Annotated[list[str] | None, typer.Option(help="Messages of this queue only; repeat for more.")] = None,
+    messages: Annotated[bool, typer.Option("--messages", help="Include the archive of messages.")] = False,
+    queue: Annotated[list[str] | None, typer.Option(help="Archive messages of this queue only; repeatable.")] = None,
     partition_by: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="How events are laid down, with commas between.")
+        str, typer.Option(metavar="COLUMNS", help="Partition columns of events, comma-separated.")
     ] = "date,type",
     consumer: Consumer = "archive",
     skip_lost: SkipLost = False,
     max_events: MaxEvents = None,
-    compact: Annotated[bool, typer.Option("--compact", help="Put small files together at the end.")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge small files at the end.")] = False,
     tenant: Tenant = "default",
 ) -> None:
     """Streams, or the message archive, into the lake."""
@@ -85,18 +85,18 @@ def run_archive(
 @on_spark
 def run_replay(
     start: Start,
-    name: Annotated[str, typer.Argument(help="What this replay is called: under one name rows are sent once.")],
-    to: Annotated[str, typer.Option(metavar="NAME", help="The stream or queue to send to.")],
-    target: Annotated[ReplayTarget, typer.Option(help="What that is.")] = ReplayTarget.stream,
-    table: Annotated[str, typer.Option(help="The table of the lake.")] = "events",
-    since: Annotated[str | None, typer.Option(metavar="MOMENT", help="From this moment on, in ISO 8601.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="MOMENT", help="Before this moment.")] = None,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="A condition on the table's columns.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Rows at most.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the replay. Rows are sent once for each name.")],
+    to: Annotated[str, typer.Option(metavar="NAME", help="Stream or queue to send to.")],
+    target: Annotated[ReplayTarget, typer.Option(help="Kind of the target.")] = ReplayTarget.stream,
+    table: Annotated[str, typer.Option(help="Table of the lake.")] = "events",
+    since: Annotated[str | None, typer.Option(metavar="MOMENT", help="First time to include, in ISO 8601.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="MOMENT", help="First time to exclude.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="Condition on the columns of the table.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows; the earliest are sent.")] = None,
     order: Annotated[
-        ReplayOrder, typer.Option(help="What stays in order: all rows, those of each key, or nothing.")
+        ReplayOrder, typer.Option(help="Order to keep: of all rows, of the rows of each key, or none.")
     ] = ReplayOrder.time,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the rows.")] = False,
     tenant: Tenant = "default",
 ) -> None:
     """A part of the lake back into a stream or a queue."""
@@ -124,21 +124,17 @@ def run_replay(
 def run_cdc(
     start: Start,
     stream: Streams = None,
-    table: Annotated[list[str] | None, typer.Option(help="A table, as schema.table; repeat for more.")] = None,
-    install: Annotated[bool, typer.Option("--install", help="Put the change triggers on the tables first.")] = False,
-    snapshot: Annotated[
-        bool, typer.Option("--snapshot/--no-snapshot", help="Begin with a copy of each table; default: yes.")
-    ] = True,
-    history: Annotated[
-        bool, typer.Option("--history/--no-history", help="Keep every version of a row too; default: yes.")
-    ] = True,
+    table: Annotated[list[str] | None, typer.Option(help="Table, as schema.table; repeatable.")] = None,
+    install: Annotated[bool, typer.Option("--install", help="Create change triggers on the tables first.")] = False,
+    snapshot: Annotated[bool, typer.Option("--snapshot/--no-snapshot", help="Start with a copy of each table.")] = True,
+    history: Annotated[bool, typer.Option("--history/--no-history", help="Keep every version of each row.")] = True,
     consumer: Annotated[
-        str, typer.Option(help="How its consumers' names begin; a second lake of the same stream needs another.")
+        str, typer.Option(help="Prefix of the consumer names. Use a different one for each lake.")
     ] = "cdc",
     skip_lost: SkipLost = False,
     max_events: MaxEvents = None,
     compact_every: Annotated[
-        int | None, typer.Option(min=0, help="Put small files together after so many batches; 0 for never.")
+        int | None, typer.Option(min=0, help="Merge small files after this many batches; 0 means never.")
     ] = None,
 ) -> None:
     """Tables of PostgreSQL into the lake: their current rows, and the history of every row."""
@@ -165,7 +161,7 @@ def run_cdc(
 def run_insights(
     start: Start,
     stream: Streams = None,
-    lateness: Annotated[str, typer.Option(metavar="2h", help="How late something may come to be counted.")] = "2h",
+    lateness: Annotated[str, typer.Option(metavar="2h", help="How late an event may be and still be counted.")] = "2h",
     consumer: Consumer = "insights",
     skip_lost: SkipLost = False,
 ) -> None:
@@ -186,24 +182,25 @@ def run_insights(
 @on_spark
 def run_import(
     start: Start,
-    source: Annotated[Origin, typer.Argument(help="What to import from.")],
-    paths: Annotated[list[str] | None, typer.Argument(help="Files, when it is files.")] = None,
-    to: Annotated[Target, typer.Option(help="What it becomes.")] = Target.queue,
-    into: Annotated[str | None, typer.Option(metavar="NAME", help="One queue or stream for all of it.")] = None,
-    rename: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name; repeat for more.")] = None,
-    from_url: Annotated[str | None, typer.Option(metavar="URL", help="The database it is in; default: ours.")] = None,
+    source: Annotated[Origin, typer.Argument(help="Kind of the source.")],
+    paths: Annotated[list[str] | None, typer.Argument(help="Files to import.")] = None,
+    to: Annotated[Target, typer.Option(help="Kind of the target.")] = Target.queue,
+    into: Annotated[str | None, typer.Option(metavar="NAME", help="Queue or stream for all rows.")] = None,
+    rename: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="New name; repeatable.")] = None,
+    from_url: Annotated[str | None, typer.Option(metavar="URL", help="Source database. Default: Penstock's.")] = None,
     source_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What that database is known by; default: what it says itself.")
+        str | None,
+        typer.Option(metavar="NAME", help="Identity of the source database. Default: from the database."),
     ] = None,
-    schema: Annotated[str | None, typer.Option(help="The schema it is in, when it is not the usual one.")] = None,
-    queue: Annotated[list[str] | None, typer.Option(help="Only this queue; repeat for more.")] = None,
-    consumer: Annotated[str | None, typer.Option(help="PgQ: only what this consumer has yet to read.")] = None,
-    value: Annotated[str | None, typer.Option(metavar="COLUMN", help="Files: the column with the payload.")] = None,
-    finished: Annotated[bool, typer.Option("--finished", help="Finished work too.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and say what would be rejected.")] = False,
-    skip_rejects: Annotated[bool, typer.Option("--skip-rejects", help="Rejected rows are no failure.")] = False,
-    again: Annotated[str, typer.Option(metavar="WORD", help="Import once more what was imported before.")] = "",
-    chunk: Annotated[int, typer.Option(min=1, help="Rows written in one transaction.")] = 100_000,
+    schema: Annotated[str | None, typer.Option(help="Schema of the source. Default: the usual one.")] = None,
+    queue: Annotated[list[str] | None, typer.Option(help="Import this queue only; repeatable.")] = None,
+    consumer: Annotated[str | None, typer.Option(help="PgQ: import only what this consumer has not read.")] = None,
+    value: Annotated[str | None, typer.Option(metavar="COLUMN", help="Files: column that holds the payload.")] = None,
+    finished: Annotated[bool, typer.Option("--finished", help="Include finished work.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count rows, and list those to reject.")] = False,
+    skip_rejects: Annotated[bool, typer.Option("--skip-rejects", help="Do not fail when rows are rejected.")] = False,
+    again: Annotated[str, typer.Option(metavar="WORD", help="Any word: import the same rows again.")] = "",
+    chunk: Annotated[int, typer.Option(min=1, help="Rows per transaction.")] = 100_000,
     tenant: Tenant = "default",
 ) -> None:
     """Work of other queues, or files, into queues, streams or jobs."""

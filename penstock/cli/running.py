@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.cli.options import Config, Data, DatabaseUrl, Json, Sqlite, load, on_store
 from penstock.cli.output import print_rows
-from penstock.config import Settings, markdown, shown
+from penstock.config import Settings, SettingsError, describe, generate_ini, markdown, shown
 
 
 class Auth(StrEnum):
@@ -26,30 +27,29 @@ class LogFormat(StrEnum):
 
 
 def serve(
-    address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; default: 127.0.0.1:9324.")
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Only the host of the address.")] = None,
-    port: Annotated[int | None, typer.Option(help="Only its port; 0 picks a free one.")] = None,
+    address: Annotated[str | None, typer.Option(metavar="HOST:PORT", help=describe("address"))] = None,
+    host: Annotated[str | None, typer.Option(metavar="HOST", help="Replaces the host of the address.")] = None,
+    port: Annotated[int | None, typer.Option(metavar="PORT", help="Replaces the port of the address.")] = None,
     database_url: DatabaseUrl = None,
     data: Data = None,
     sqlite: Sqlite = None,
-    memory: Annotated[bool | None, typer.Option("--memory", help="Keep everything in memory.")] = None,
-    auth: Annotated[Auth | None, typer.Option(help="Default: open on a loopback address, else token.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Server processes; default: 1.")] = None,
-    batching: Annotated[
-        bool | None, typer.Option("--batching/--no-batching", help="Let requests share statements; default: yes.")
-    ] = None,
-    linger_ms: Annotated[int | None, typer.Option(help="How long a send waits for others; default: 0.")] = None,
-    base_url: Annotated[str | None, typer.Option(metavar="URL", help="The URL clients reach us at.")] = None,
-    strict: Annotated[
-        bool | None, typer.Option("--strict/--relaxed", help="Keep to AWS's pauses and quotas; default: no.")
-    ] = None,
-    log_level: Annotated[str | None, typer.Option(help="Default: info.")] = None,
-    log_format: Annotated[LogFormat | None, typer.Option(help="Default: JSON unless on a terminal.")] = None,
+    memory: Annotated[bool | None, typer.Option("--memory", help=describe("memory"))] = None,
+    auth: Annotated[Auth | None, typer.Option(help=describe("auth"))] = None,
+    allow_open: Annotated[bool | None, typer.Option("--allow-open", help=describe("allow_open"))] = None,
+    ready_file: Annotated[Path | None, typer.Option(metavar="FILE", help=describe("ready_file"))] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", help=describe("workers"))] = None,
+    batching: Annotated[bool | None, typer.Option("--batching/--no-batching", help=describe("batching"))] = None,
+    linger_ms: Annotated[int | None, typer.Option(metavar="MS", help=describe("linger_ms"))] = None,
+    base_url: Annotated[str | None, typer.Option(metavar="URL", help=describe("base_url"))] = None,
+    strict: Annotated[bool | None, typer.Option("--strict/--relaxed", help=describe("strict"))] = None,
+    simple: Annotated[bool | None, typer.Option("--simple/--no-simple", help=describe("simple"))] = None,
+    max_queue_length: Annotated[int | None, typer.Option(metavar="N", help=describe("simple_max_queue_length"))] = None,
+    max_message_size: Annotated[int | None, typer.Option(metavar="KB", help=describe("simple_max_message_kb"))] = None,
+    log_level: Annotated[str | None, typer.Option(metavar="LEVEL", help=describe("log_level"))] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help=describe("log_format"))] = None,
     config: Config = None,
 ) -> None:
-    """Serve until told to stop. Without any option: on an embedded PostgreSQL."""
+    """Run the server until SIGTERM or Ctrl-C. Without options it starts an embedded PostgreSQL."""
     flags = {
         "address": address,
         "database_url": database_url,
@@ -57,26 +57,40 @@ def serve(
         "sqlite": sqlite,
         "memory": memory,
         "auth": auth,
+        "allow_open": allow_open,
+        "ready_file": ready_file,
         "workers": workers,
         "batching": batching,
         "linger_ms": linger_ms,
         "base_url": base_url,
         "strict": strict,
+        "simple": simple,
+        "simple_max_queue_length": max_queue_length,
+        "simple_max_message_kb": max_message_size,
         "log_level": log_level,
         "log_format": log_format,
     }
     settings = load(config, flags, host, port)
+    _refuse_traces()
     from penstock import server
 
     server.run(settings)
 
 
+def _refuse_traces() -> None:
+    """Traces that are asked for and never sent would only be missed when they are needed."""
+    if os.environ.get("OTLP_ENABLED", "").strip().lower() in ("1", "true", "yes", "on"):
+        raise SettingsError(["OTLP_ENABLED is set, but this release does not export traces; unset it to start"])
+
+
 @on_store
 def migrate(
     settings: Settings,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print pending migrations without applying them.")] = False,
 ) -> None:
-    """Bring the database's schema up to date. `serve` does it too."""
+    """Apply pending migrations to the database. `penstock serve` does the same when it starts."""
+    import asyncio
+
     from penstock import server
 
     applied = asyncio.run(server.migrate(settings, dry_run=dry_run))
@@ -86,14 +100,27 @@ def migrate(
         print("the schema is up to date")
 
 
+class ConfigAction(StrEnum):
+    generate = "generate"
+
+
 def show_config(
+    action: Annotated[
+        ConfigAction | None, typer.Argument(help="Print a commented .ini file for the simple protocol instead.")
+    ] = None,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="The reference of all settings.", hidden=True)
+        bool, typer.Option("--markdown", help="Print the table of docs/reference.md.", hidden=True)
     ] = False,
     as_json: Json = False,
     config: Config = None,
 ) -> None:
-    """Print every setting, its value here, and where that comes from."""
+    """Print all settings, their values and origins.
+
+    The origin is default, file, environment or flag.
+    """
+    if action is ConfigAction.generate:
+        print(generate_ini(), end="")
+        return
     if as_markdown:
         print(markdown(), end="")
         return

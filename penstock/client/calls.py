@@ -1,4 +1,4 @@
-"""Every call of the jobs API: the request it makes, and what its answer means. Nothing here speaks to anyone."""
+"""Every call of the jobs API: the request it makes, and how to read its answer. Nothing here does input or output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lease(queue: str, worker: str, lease_s: int, limit: int, wait_s: float) -> C
     told: dict[str, Any] = {"worker_id": worker, "lease_seconds": lease_s, "max": limit}
     if wait_s:
         told["wait"] = wait_s
-    # Sent twice it may lease twice, and what nobody heard of comes back when its lease ends.
+    # Sent twice it may lease twice; jobs of a lost answer are available again when their lease ends.
     request = Request("POST", f"/queues/{_path(queue)}/lease", body=to_json(told), timeout_s=wait_s + PATIENCE_S)
     return Call(request, lambda found: [leased_of(one) for one in found or ()])
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from penstock import errors
+from penstock.client.reading import decode
 
 Result = TypeVar("Result")
 
@@ -87,7 +88,7 @@ def exchange(call: Call[Result], retries: Retries) -> Exchange[Result]:
         outcome = yield call.request
         assert outcome is not None
         if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
-            return call.read(msgspec.json.decode(outcome.body) if outcome.body else None)
+            return call.read(decode(outcome.body) if outcome.body else None)
         error = error_of(outcome)
         if attempt >= retries.attempts or not is_transient(call.request, outcome):
             raise error
@@ -144,7 +145,7 @@ def _fault(answer: Answer) -> dict[str, Any]:
     """A proxy between us and the server may answer with anything."""
     try:
         found = msgspec.json.decode(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

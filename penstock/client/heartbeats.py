@@ -19,7 +19,7 @@ GONE = (errors.Conflict, errors.NotFound)
 
 
 class Heartbeats:
-    """Watches over the jobs in `held`, by their tokens; calls `lose` for one whose lease another may have by now."""
+    """Renews the leases of the jobs in `held`, by their tokens; calls `lose` when a lease may be lost."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Heartbeats:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
-        """Someone has progress to tell. May be called from any thread."""
+        """There is progress to report. May be called from any thread."""
         self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
@@ -55,7 +55,7 @@ class Heartbeats:
 
     def _look(self, now: float) -> float:
         """Send what is due; seconds until the next look."""
-        # A job leased later is due later than this, so nobody need wake us for it.
+        # A job leased later is due later than this, so it need not end the wait.
         next_at = now + self._lease_s / 3
         for job in list(self._held.values()):
             if job.is_lost:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from penstock.client.reading import Unreadable
+
 FINISHED = frozenset({"completed", "cancelled", "dead"})
 
 
@@ -32,6 +34,8 @@ class Job:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     attempts: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    unreadable: str | None = None
+    """Why the payload or the result is None here although it is stored: Python cannot read it."""
 
     @property
     def is_finished(self) -> bool:
@@ -64,7 +68,9 @@ class JobFailed(Exception):
 
 
 def job_of(found: Mapping[str, Any]) -> Job:
-    """Lenient: a server newer than this client may tell more, and a summary tells less."""
+    """Lenient: a newer server may send more fields, and a summary has fewer."""
+    unreadable = [f"{name}: {value.reason}" for name, value in found.items() if isinstance(value, Unreadable)]
+    found = {name: None if isinstance(value, Unreadable) else value for name, value in found.items()}
     return Job(
         id=str(found["id"]),
         queue=found.get("queue_name", ""),
@@ -84,6 +90,7 @@ def job_of(found: Mapping[str, Any]) -> Job:
         started_at=moment_of(found.get("started_at")),
         finished_at=moment_of(found.get("finished_at")),
         attempts=tuple(found.get("attempts") or ()),
+        unreadable="; ".join(unreadable) or None,
     )
 
 
@@ -92,4 +99,8 @@ def leased_of(found: Mapping[str, Any]) -> LeasedJob:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    """None also for a moment that Python cannot represent."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None

@@ -34,7 +34,7 @@ class Dead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Functions that block run in threads, so that they hold nobody up."""
+    """Functions that block run in threads, so that they do not block the event loop."""
 
     function: Function
     blocks: bool

@@ -162,7 +162,7 @@ class Worker:
                 await self._a_job_ended()
 
     def _free(self) -> int:
-        """Those whose outcome is still on its way to the server need no hands, but there must be a bound to them."""
+        """Jobs whose outcome is being reported need no slot, but their number is bounded."""
         return min(self._concurrency - len(self._running), 2 * self._concurrency - len(self._held), LARGEST_LEASE)
 
     async def _lease(self, limit: int, *, wait: bool) -> list[LeasedJob]:
@@ -212,6 +212,8 @@ class Worker:
             settling.add_done_callback(self._settling.discard)
 
     async def _call(self, job: RunningJob) -> Any:
+        if job.job.unreadable is not None:
+            raise Dead(f"this worker cannot read the {job.job.unreadable}")
         task = self._tasks.find(job.payload)
         if not task.blocks:
             return await task.function(job)

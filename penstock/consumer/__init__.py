@@ -9,7 +9,7 @@ except ImportError as error:
     raise ImportError("penstock.connect and the consumers need psycopg: pip install 'penstock[consumer]'") from error
 
 from penstock.consumer.asynchronous import AsyncConsumer
-from penstock.consumer.messages import Message, RateLimit
+from penstock.consumer.messages import Message, RateLimit, UnreadablePayload
 from penstock.consumer.producer import Producer, connect
 from penstock.consumer.several import MultiQueueConsumer
 from penstock.consumer.sync import Consumer
@@ -23,5 +23,6 @@ __all__ = [
     "Producer",
     "RateLimit",
     "TraceContext",
+    "UnreadablePayload",
     "connect",
 ]

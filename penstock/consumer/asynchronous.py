@@ -141,7 +141,7 @@ class AsyncWorker(Worker):
                 raise
             row = [0]
         if not row[0]:
-            log.warning("the batch had been settled by someone else", extra={"queue": step.source.queue})
+            log.warning("the batch was settled by another process", extra={"queue": step.source.queue})
         return bool(row[0])
 
     # Handlers
@@ -150,20 +150,20 @@ class AsyncWorker(Worker):
         if step.in_transaction or self._options.concurrency == 1:
             # One after the other for certain: after the first that finds the connection lost, no other is called.
             run = self._call_in_transaction if step.in_transaction else self._call
-            return dict([pair for lane in step.lanes for pair in await _in_turn(lane, run)])
+            return dict([pair for sequence in step.sequences for pair in await _in_turn(sequence, run)])
         slots = asyncio.Semaphore(self._options.concurrency)
 
-        async def one(lane: list[Message]) -> list[tuple[int, Verdict]]:
+        async def one(sequence: list[Message]) -> list[tuple[int, Verdict]]:
             async with slots:
-                return await _in_turn(lane, self._call)
+                return await _in_turn(sequence, self._call)
 
-        found = await asyncio.gather(*map(one, step.lanes))
-        return {number: verdict for lane in found for number, verdict in lane}
+        found = await asyncio.gather(*map(one, step.sequences))
+        return {number: verdict for sequence in found for number, verdict in sequence}
 
     async def _call(self, message: Message) -> Verdict:
         handler = self._handlers.find(message)
         if handler is None:
-            return self._judge_unknown(message)
+            return self._judge_unhandled(message)
         try:
             with traced(message):
                 result = handler.call(message, self._open) if handler.transactional else handler.call(message)
@@ -178,7 +178,7 @@ class AsyncWorker(Worker):
         verdict = DONE
         async with self._open.transaction() as savepoint:
             verdict = calls.in_transaction(self._open, message, await self._call(message))
-            if verdict.fate is Fate.RETRY:
+            if verdict.rolls_back:
                 raise psycopg.Rollback(savepoint)
         return verdict
 
@@ -197,7 +197,7 @@ class AsyncWorker(Worker):
             stopped.cancel()
         if not woken.is_set() and not self._heard:
             return False
-        # Whatever was said, the queues are looked at next; read, so that it does not end the next wait too.
+        # Whatever was said, the streams are looked at next; read, so that it does not end the next wait too.
         calls.listen(self._open.pgconn)
         return True
 
@@ -226,9 +226,9 @@ class AsyncWorker(Worker):
             restore()
 
 
-async def _in_turn(lane: list[Message], run: Callable[[Message], Awaitable[Verdict]]) -> list[tuple[int, Verdict]]:
+async def _in_turn(sequence: list[Message], run: Callable[[Message], Awaitable[Verdict]]) -> list[tuple[int, Verdict]]:
     found: list[tuple[int, Verdict]] = []
-    for message in lane:
+    for message in sequence:
         verdict = await run(message)
         found.append((message.msg_id, verdict))
         if verdict.fate is Fate.RETRY:
@@ -242,7 +242,7 @@ async def _until(event: asyncio.Event, seconds: float) -> None:
 
 
 class AsyncConsumer(AsyncWorker):
-    """Consumes one queue under one name; the handlers are coroutine functions."""
+    """Consumes one stream under one name; the handlers are coroutine functions."""
 
     def __init__(self, dsn: str, queue: str, name: str, **options: Unpack[Options]) -> None:
         super().__init__(dsn, [Source(queue, name)], options)

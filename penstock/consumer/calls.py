@@ -105,7 +105,7 @@ def in_transaction(connection: psycopg.BaseConnection[Any], message: Message, ve
     """The verdict of a handler that shared our transaction: it may have lost the connection, or spoilt it."""
     if connection.closed:
         raise Lost("while a handler ran")
-    if verdict.fate is not Fate.RETRY and connection.info.transaction_status == pq.TransactionStatus.INERROR:
+    if not verdict.rolls_back and connection.info.transaction_status == pq.TransactionStatus.INERROR:
         log.warning("a handler hid an error of its transaction", extra={"msg_id": message.msg_id})
         return Verdict(Fate.RETRY, None, "a statement of the handler failed")
     return verdict

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from penstock.consumer.messages import Message, RateLimit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Unknown = Literal["nack", "ack"]
 
 EVERYTHING = "*"
 KEYS = ("extra1", "extra2", "extra3", "extra4", "type")
@@ -25,10 +24,7 @@ class Handler:
 
 
 class Handlers:
-    def __init__(self, unknown: Unknown = "nack") -> None:
-        if unknown not in ("nack", "ack"):
-            raise ValueError(f"unknown must be 'nack' or 'ack', not {unknown!r}")
-        self.unknown = unknown
+    def __init__(self) -> None:
         self._by_type: dict[str, Handler] = {}
 
     def on(
@@ -72,9 +68,9 @@ class Handlers:
         value = getattr(message, handler.ordered_by)
         return None if value is None else (handler.ordered_by, value)
 
-    def lanes(self, messages: list[Message]) -> list[list[Message]]:
+    def sequences(self, messages: list[Message]) -> list[list[Message]]:
         """Messages that must follow each other, together; any other alone. Lanes in order of their first message."""
-        lanes: dict[object, list[Message]] = {}
+        sequences: dict[object, list[Message]] = {}
         for message in messages:
-            lanes.setdefault(self.key(message) or message.msg_id, []).append(message)
-        return list(lanes.values())
+            sequences.setdefault(self.key(message) or message.msg_id, []).append(message)
+        return list(sequences.values())

@@ -16,6 +16,13 @@ Delay = float | timedelta
 
 MINUTE_S = 60.0
 
+UNREAD = object()
+"""In place of a payload that was not read yet."""
+
+
+class UnreadablePayload(Exception):
+    """The payload is JSON beyond the bounds of Python: nested too deeply, or with too long a number."""
+
 
 class Fate(StrEnum):
     DONE = "done"
@@ -33,6 +40,12 @@ class Verdict:
     retry_after_s: float | None = None
     """None: as the consumer says."""
     reason: str | None = None
+    undo: bool = False
+    """Whether what a transactional handler wrote is rolled back although the message is not tried again."""
+
+    @property
+    def rolls_back(self) -> bool:
+        return self.undo or self.fate is Fate.RETRY
 
 
 DONE = Verdict(Fate.DONE)
@@ -41,7 +54,7 @@ UNTRIED = Verdict(Fate.UNTRIED)
 
 @dataclass(slots=True)
 class Message:
-    """One event, with the columns of `pgque.message`. `payload` is parsed when it is JSON; `text` is as it was sent."""
+    """One event, with the columns of `pgque.message`. `text` is the payload as it was sent."""
 
     queue: str
     msg_id: int
@@ -54,11 +67,19 @@ class Message:
     extra2: str | None = None
     extra3: str | None = None
     extra4: str | None = None
-    payload: Any = field(init=False)
+    _payload: Any = field(init=False, default=UNREAD, repr=False, compare=False)
     verdict: Verdict = field(init=False, default=DONE, repr=False)
 
-    def __post_init__(self) -> None:
-        self.payload = parsed(self.text)
+    @property
+    def payload(self) -> Any:
+        """The payload, parsed when it is JSON; `UnreadablePayload` when it is JSON that Python cannot read."""
+        if self._payload is UNREAD:
+            self._payload = parsed(self.text)
+        return self._payload
+
+    @payload.setter
+    def payload(self, value: Any) -> None:
+        self._payload = value
 
     @property
     def trace(self) -> TraceContext | None:
@@ -79,8 +100,12 @@ def parsed(text: str | None) -> Any:
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except json.JSONDecodeError:
         return text
+    except RecursionError:
+        raise UnreadablePayload("the payload cannot be read: nested too deeply") from None
+    except ValueError as error:
+        raise UnreadablePayload(f"the payload cannot be read: {error}") from None
 
 
 def seconds(delay: Delay | None) -> float | None:

@@ -1,18 +1,21 @@
-"""What the owner of a consumer may decide, said once for every kind of consumer."""
+"""The options of every kind of consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
-from penstock.consumer.handlers import Handlers, Unknown
+from penstock.consumer.handlers import Handlers
 from penstock.consumer.messages import Delay, seconds
 from penstock.consumer.protocol import Plan, Source
 
 CONDITIONS_POLL_S = 1.0
-"""With conditions on a batch, time alone may fulfil them, and nobody notifies of that."""
+"""With conditions on a batch, time alone may fulfil them, and there is no notification of that."""
+
+
+Unhandled = Literal["error", "ack", "dead"]
 
 
 class Options(TypedDict, total=False):
@@ -25,11 +28,11 @@ class Options(TypedDict, total=False):
     retry_after: Delay
     """How long a message whose handler raised waits for its next attempt."""
     max_retries: int
-    """Of messages with `ordered_by`; of any other the queue's own number counts."""
-    unknown: Unknown
-    """What becomes of a message that no function handles: `nack` or `ack`."""
+    """For messages with `ordered_by`; for all others the setting of the stream counts."""
+    unhandled: Unhandled
+    """What happens to a message whose type has no handler: `error`, `ack` or `dead`."""
     poll_interval: Delay
-    """How often to look without having heard anything."""
+    """How often to look for events without a notification."""
     check_interval: Delay
     """How soon, while waiting, to ask again for events that no tick covers yet; 0 leaves ticks to the ticker."""
     min_interval: Delay | None
@@ -54,7 +57,7 @@ class Settled:
     concurrency: int = 1
     retry_after: Delay = 60.0
     max_retries: int = 5
-    unknown: Unknown = "nack"
+    unhandled: Unhandled = "error"
     poll_interval: Delay = 30.0
     check_interval: Delay = 0.015
     min_interval: Delay | None = None
@@ -68,6 +71,8 @@ class Settled:
         for name, least in (("max_messages", 1), ("concurrency", 1), ("max_retries", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}")
+        if self.unhandled not in get_args(Unhandled):
+            raise ValueError(f"unhandled must be 'error', 'ack' or 'dead', not {self.unhandled!r}")
         if self.dead_interval is not None and self.subconsumer is None:
             raise ValueError("dead_interval is for cooperative consumers: name the subconsumer too")
         if self.conditional and self.subconsumer is not None:

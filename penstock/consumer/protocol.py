@@ -28,7 +28,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where messages come from: a queue, and the name its position is kept under."""
+    """Where messages come from: a stream, and the name of the consumer that keeps the position."""
 
     queue: str
     consumer: str
@@ -44,7 +44,7 @@ class Plan:
     max_messages: int = 100
     retry_after_s: float = 60.0
     max_retries: int = 5
-    """Of ordered messages, which are tried again in place. Any other's are counted by the queue."""
+    """For ordered messages, which are tried again in place. The stream counts the retries of all others."""
     poll_interval_s: float = 30.0
     check_interval_s: float = 0.0
     """How soon to ask again whether events wait for a tick, then rarer and rarer; 0 leaves ticks to others."""
@@ -107,12 +107,12 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Call the handlers: lanes side by side as far as allowed, the messages of a lane one after the other.
+    """Call the handlers: sequences side by side as far as allowed, the messages of a sequence one after the other.
 
-    A lane ends early at a message that is to be tried again. Answer: the verdict on each message, by id.
+    A sequence ends early at a message that is to be tried again. Answer: the verdict on each message, by id.
     """
 
-    lanes: list[list[Message]]
+    sequences: list[list[Message]]
     in_transaction: bool
 
 
@@ -195,10 +195,10 @@ def _idle(plan: Plan) -> Steps:
         if (yield Tick()):
             return
         if (yield Wait(nap_s)):
-            # It may have been an event, or a tick that someone else made: either way there is a batch after this.
+            # It may have been an event, or a tick of another session: either way there is a batch after this.
             yield Tick()
             return
-        # Whoever sent before we asked for announcements, and commits after, makes none: look again, soon at first.
+        # A sender that began before we asked for announcements makes none when it commits: look again, soon at first.
         waited_s += nap_s
         nap_s = min(nap_s * 2, max(LONGEST_NAP_S, plan.check_interval_s))
 
@@ -220,10 +220,10 @@ def _process(plan: Plan, source: Source, messages: list[Message], attempts: Atte
         yield from _process_in_transaction(plan, source, messages, attempts)
         return
     verdicts: dict[int, Verdict] = {}
-    lanes = handlers.lanes(messages)
-    while lanes:
-        verdicts |= yield from _run(plan, lanes, in_transaction=False)
-        lanes, pause_s = attempts.again(plan, lanes, verdicts)
+    sequences = handlers.sequences(messages)
+    while sequences:
+        verdicts |= yield from _run(plan, sequences, in_transaction=False)
+        sequences, pause_s = attempts.again(plan, sequences, verdicts)
         if pause_s is not None:
             yield Pause(pause_s)
             seen: Seen = yield Look()
@@ -239,10 +239,10 @@ def _process(plan: Plan, source: Source, messages: list[Message], attempts: Atte
 def _process_in_transaction(plan: Plan, source: Source, messages: list[Message], attempts: Attempts) -> Steps:
     yield Begin()
     verdicts: dict[int, Verdict] = {}
-    lanes = plan.handlers.lanes(messages)
-    while lanes:
-        verdicts |= yield from _run(plan, lanes, in_transaction=True)
-        lanes, pause_s = attempts.again(plan, lanes, verdicts)
+    sequences = plan.handlers.sequences(messages)
+    while sequences:
+        verdicts |= yield from _run(plan, sequences, in_transaction=True)
+        sequences, pause_s = attempts.again(plan, sequences, verdicts)
         if pause_s is not None:
             # Later messages of a failed one's key must wait for it, but no transaction shall: all comes again.
             yield Rollback()
@@ -254,16 +254,18 @@ def _process_in_transaction(plan: Plan, source: Source, messages: list[Message],
     attempts.forget(messages)
 
 
-def _run(plan: Plan, lanes: list[list[Message]], *, in_transaction: bool) -> Generator[Step, Any, dict[int, Verdict]]:
-    limits = Counter(limit for lane in lanes for message in lane if (limit := plan.handlers.limit(message)))
+def _run(
+    plan: Plan, sequences: list[list[Message]], *, in_transaction: bool
+) -> Generator[Step, Any, dict[int, Verdict]]:
+    limits = Counter(limit for sequence in sequences for message in sequence if (limit := plan.handlers.limit(message)))
     seen: Seen = yield Look()
     # A fetch brought no more than the limits allow; only what is tried again may have to wait here.
     wait_s = max((limit.wait_s(seen.now, count) for limit, count in limits.items()), default=0.0)
     if wait_s > 0:
         yield Pause(wait_s)
-    verdicts: dict[int, Verdict] = yield Run(lanes, in_transaction)
+    verdicts: dict[int, Verdict] = yield Run(sequences, in_transaction)
     seen = yield Look()
-    for message in (message for lane in lanes for message in lane):
+    for message in (message for sequence in sequences for message in sequence):
         tried = verdicts.setdefault(message.msg_id, UNTRIED) is not UNTRIED
         if tried and (limit := plan.handlers.limit(message)) is not None:
             limit.take(seen.now)
@@ -280,26 +282,26 @@ class Attempts:
     counts: dict[int, int] = field(default_factory=dict)
 
     def again(
-        self, plan: Plan, lanes: list[list[Message]], verdicts: dict[int, Verdict]
+        self, plan: Plan, sequences: list[list[Message]], verdicts: dict[int, Verdict]
     ) -> tuple[list[list[Message]], float | None]:
-        """What is left of the lanes, and how long to wait when something is to be tried again.
+        """What is left of the sequences, and how long to wait when something is to be tried again.
 
         A message tried often enough is dead, and those behind it may go on.
         """
         left: list[list[Message]] = []
         pause_s: float | None = None
-        for lane in lanes:
-            place = next((n for n, each in enumerate(lane) if verdicts[each.msg_id].fate is Fate.RETRY), None)
-            if place is None or plan.handlers.key(lane[place]) is None:
+        for sequence in sequences:
+            place = next((n for n, each in enumerate(sequence) if verdicts[each.msg_id].fate is Fate.RETRY), None)
+            if place is None or plan.handlers.key(sequence[place]) is None:
                 continue
-            failed = lane[place]
+            failed = sequence[place]
             verdict = verdicts[failed.msg_id]
             self.counts[failed.msg_id] = self.counts.get(failed.msg_id, failed.retry_count) + 1
             if self.counts[failed.msg_id] > plan.max_retries:
                 verdicts[failed.msg_id] = Verdict(Fate.DEAD, reason=verdict.reason or "max retries exceeded")
-                rest = lane[place + 1 :]
+                rest = sequence[place + 1 :]
             else:
-                rest = lane[place:]
+                rest = sequence[place:]
                 delay = verdict.retry_after_s
                 pause_s = max(pause_s or 0.0, plan.retry_after_s if delay is None else delay)
             if rest:

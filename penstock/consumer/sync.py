@@ -152,23 +152,23 @@ class SyncWorker(Worker):
                 raise
             row = [0]
         if not row[0]:
-            log.warning("the batch had been settled by someone else", extra={"queue": step.source.queue})
+            log.warning("the batch was settled by another process", extra={"queue": step.source.queue})
         return bool(row[0])
 
     # Handlers
 
     def _run(self, step: protocol.Run) -> dict[int, Verdict]:
         run: Callable[[Message], Verdict] = self._call_in_transaction if step.in_transaction else self._call
-        if self._options.concurrency == 1 or len(step.lanes) == 1:
-            return {number: verdict for lane in step.lanes for number, verdict in _in_turn(lane, run)}
+        if self._options.concurrency == 1 or len(step.sequences) == 1:
+            return {number: verdict for sequence in step.sequences for number, verdict in _in_turn(sequence, run)}
         with ThreadPoolExecutor(self._options.concurrency, "penstock") as pool:
-            found = list(pool.map(lambda lane: list(_in_turn(lane, run)), step.lanes))
-        return {number: verdict for lane in found for number, verdict in lane}
+            found = list(pool.map(lambda sequence: list(_in_turn(sequence, run)), step.sequences))
+        return {number: verdict for sequence in found for number, verdict in sequence}
 
     def _call(self, message: Message) -> Verdict:
         handler = self._handlers.find(message)
         if handler is None:
-            return self._judge_unknown(message)
+            return self._judge_unhandled(message)
         try:
             with traced(message):
                 handler.call(message, self._open) if handler.transactional else handler.call(message)
@@ -181,7 +181,7 @@ class SyncWorker(Worker):
         verdict = DONE
         with self._open.transaction() as savepoint:
             verdict = calls.in_transaction(self._open, message, self._call(message))
-            if verdict.fate is Fate.RETRY:
+            if verdict.rolls_back:
                 raise psycopg.Rollback(savepoint)
         return verdict
 
@@ -197,7 +197,7 @@ class SyncWorker(Worker):
                 ready = selector.select(seconds)
         if not ready and not self._heard:
             return False
-        # Whatever was said, the queues are looked at next; read, so that it does not end the next wait too.
+        # Whatever was said, the streams are looked at next; read, so that it does not end the next wait too.
         calls.listen(self._open.pgconn)
         return True
 
@@ -236,8 +236,8 @@ class SyncWorker(Worker):
             restore()
 
 
-def _in_turn(lane: list[Message], run: Callable[[Message], Verdict]) -> Iterator[tuple[int, Verdict]]:
-    for message in lane:
+def _in_turn(sequence: list[Message], run: Callable[[Message], Verdict]) -> Iterator[tuple[int, Verdict]]:
+    for message in sequence:
         verdict = run(message)
         yield message.msg_id, verdict
         if verdict.fate is Fate.RETRY:
@@ -245,7 +245,7 @@ def _in_turn(lane: list[Message], run: Callable[[Message], Verdict]) -> Iterator
 
 
 class Consumer(SyncWorker):
-    """Consumes one queue under one name."""
+    """Consumes one stream under one name."""
 
     def __init__(self, dsn: str, queue: str, name: str, **options: Unpack[Options]) -> None:
         super().__init__(dsn, [Source(queue, name)], options)

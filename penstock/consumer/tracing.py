@@ -1,6 +1,6 @@
 """W3C trace context: the producer's goes along in `ev_extra1`, the handler runs inside a child of it.
 
-A send inside a handler therefore belongs to the same trace without anyone passing anything on. Nothing is exported
+A send inside a handler therefore belongs to the same trace without any argument. Nothing is exported
 from here: `TraceContext.traceparent` is what a tracing library takes to start its span.
 """
 

@@ -1,14 +1,16 @@
-"""What the drivers for threads and for asyncio have in common: options, handlers, and what a call comes to."""
+"""What the drivers for threads and for asyncio share: options, handlers, and the verdict on a call."""
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.consumer import tracing
 from penstock.consumer.handlers import EVERYTHING, Function, Handlers
-from penstock.consumer.messages import DONE, Fate, Message, RateLimit, Verdict
+from penstock.consumer.messages import DONE, Fate, Message, RateLimit, UnreadablePayload, Verdict
 from penstock.consumer.options import Options, Settled
 from penstock.consumer.protocol import Plan, Source
 
@@ -17,15 +19,20 @@ log = logging.getLogger("penstock.consumer")
 REASON_LENGTH = 1_000
 """Of the text of an exception, which may be as long as a payload."""
 
+OUTCOMES = {"error": "tried again later", "ack": "acknowledged", "dead": "dead letter"}
+
 
 class Worker:
     def __init__(self, dsn: str, sources: Sequence[Source], options: Options) -> None:
         self._dsn = dsn
         self._sources = sources
         self._options = Settled(**options)
-        self._handlers = Handlers(self._options.unknown)
+        self._handlers = Handlers()
+        self.unhandled: Counter[str | None] = Counter()
+        """How many messages had no handler, by their type."""
+        self._counting = threading.Lock()
         self._heard = False
-        """Whether there was a notification since the middle last looked at the queues."""
+        """Whether a notification has come since the protocol last looked at the streams."""
 
     def on(
         self,
@@ -53,11 +60,21 @@ class Worker:
     def _hear(self, _: object) -> None:
         self._heard = True
 
-    def _judge_unknown(self, message: Message) -> Verdict:
-        log.warning("no handler for a message of this type", extra=_about(message))
-        if self._handlers.unknown == "ack":
+    def _judge_unhandled(self, message: Message) -> Verdict:
+        choice = self._options.unhandled
+        with self._counting:
+            self.unhandled[message.type] += 1
+        consumer = next(source.consumer for source in self._sources if source.queue == message.queue)
+        log.log(
+            logging.INFO if choice == "ack" else logging.ERROR,
+            "no handler for type %r: stream %s, consumer %s, event %s, %s",
+            *(message.type, message.queue, consumer, message.msg_id, OUTCOMES[choice]),
+            extra={**_about(message), "consumer": consumer},
+        )
+        if choice == "ack":
             return DONE
-        return Verdict(Fate.RETRY, None, f"no handler for type {message.type}")
+        fate = Fate.DEAD if choice == "dead" else Fate.RETRY
+        return Verdict(fate, reason=f"consumer {consumer} has no handler for type {message.type}")
 
 
 @contextmanager
@@ -70,7 +87,10 @@ def traced(message: Message) -> Iterator[None]:
 
 
 def failure(message: Message, error: Exception) -> Verdict:
-    """The verdict on a message whose handler raised: the log has the traceback, the queue the first words."""
+    """The verdict on a message whose handler raised: the log has the traceback, the stream the first words."""
+    if isinstance(error, UnreadablePayload):
+        log.warning("event %s of stream %s is a dead letter: %s", message.msg_id, message.queue, error)
+        return Verdict(Fate.DEAD, reason=str(error), undo=True)
     log.warning("a handler failed", exc_info=error, extra=_about(message))
     return Verdict(Fate.RETRY, None, f"{type(error).__name__}: {error}".replace("\0", "")[:REASON_LENGTH])
 

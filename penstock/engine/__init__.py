@@ -6,23 +6,28 @@ from datetime import timedelta
 
 from penstock.clock import Clock, SystemClock
 from penstock.engine.audit import Audit
-from penstock.engine.figures import Figures
-from penstock.engine.insights import Insights
-from penstock.engine.jobs import RETENTION, Jobs
-from penstock.engine.messages import Messages
-from penstock.engine.notices import Signer
-from penstock.engine.outbox import Outbox, Records
-from penstock.engine.pipelines import Pipelines
-from penstock.engine.queues import Queues
-from penstock.engine.rates import Rates
-from penstock.engine.rollups import Rollups
-from penstock.engine.schedules import Schedules
-from penstock.engine.streams import Streams
-from penstock.engine.targets import Targets
+from penstock.engine.insights.gauges import Gauges
+from penstock.engine.insights.history import History
+from penstock.engine.insights.insights import Insights
+from penstock.engine.insights.pipelines import Pipelines
+from penstock.engine.insights.status import Overview
+from penstock.engine.jobs.jobs import RETENTION, Jobs
+from penstock.engine.metrics import Metrics
+from penstock.engine.private.cache import MOST_RECORDS
+from penstock.engine.private.messages import PrivateMessages
+from penstock.engine.private.queues import PrivateQueues
+from penstock.engine.queues.messages import Messages
+from penstock.engine.queues.queues import Queues
+from penstock.engine.rate_limits import Rates
+from penstock.engine.schedules.schedules import Schedules
+from penstock.engine.schedules.targets import Targets
+from penstock.engine.streams.streams import Streams
 from penstock.engine.tenants import Tenants
-from penstock.engine.topics import Topics
+from penstock.engine.topics.notices import Signer
+from penstock.engine.topics.outbox import Outbox, Records
+from penstock.engine.topics.topics import Topics
+from penstock.engine.topics.webhooks import Webhooks, WebhookSettings
 from penstock.engine.waiting import Waiters
-from penstock.engine.webhooks import Webhooks, WebhookSettings
 from penstock.store import Store
 
 
@@ -36,7 +41,6 @@ class Engine:
         *,
         batching: bool = True,
         linger_s: float = 0.0,
-        visibility_timeout_s: int = 30,
         job_retention: timedelta = RETENTION,
         rate_per_token: int = 0,
         rate_per_tenant: int = 0,
@@ -45,31 +49,39 @@ class Engine:
         schedule_batch_size: int = 32,
         base_url: str = "http://127.0.0.1:9324",
         webhooks: WebhookSettings | None = None,
+        private_cache: int = MOST_RECORDS,
     ) -> None:
         clock = clock or SystemClock()
         waiters = Waiters(clock)
         self.clock = clock
         self.store = store
-        self.insights = Insights()
-        self.queues = Queues(store, clock, waiters, visibility_timeout_s=visibility_timeout_s)
-        self.messages = Messages(store, clock, waiters, self.insights, batching=batching, linger_s=linger_s)
+        self.metrics = Metrics()
+        self.queues = Queues(store, clock, waiters)
+        self.messages = Messages(store, clock, waiters, self.metrics, batching=batching, linger_s=linger_s)
         self.jobs = Jobs(store, clock, waiters, batching=batching, retention=job_retention)
         self.rates = Rates(store, clock, per_token=rate_per_token, per_tenant=rate_per_tenant)
         self.audit = Audit(store, clock)
         self.tenants = Tenants(store, clock, self.audit)
         self.streams = Streams(store, Waiters(clock))
         self.signer = Signer(store, clock)
-        self.topics = Topics(store, clock, waiters, self.insights, self.signer, base_url=base_url, batching=batching)
+        self.topics = Topics(store, clock, waiters, self.metrics, self.signer, base_url=base_url, batching=batching)
         self.schedules = Schedules(
-            store, clock, waiters, self.insights, Targets(store, self.topics, waiters),
+            store, clock, waiters, self.metrics, Targets(store, self.topics, waiters),
             preview_count=schedule_preview_count, list_max=schedule_list_max, batch_size=schedule_batch_size,
         )  # fmt: skip
-        self.webhooks = Webhooks(store, clock, self.insights, webhooks or WebhookSettings())
+        self.webhooks = Webhooks(store, clock, self.metrics, webhooks or WebhookSettings())
+        self.private = PrivateQueues(store, clock, cached=private_cache)
+        self.private_messages = PrivateMessages(
+            self.private, store, clock, waiters, self.messages, self.queues, self.topics
+        )
+        self.topics.warning_about = self.webhooks.warning_about
         self.outbox = Outbox(store, clock)
         self.records = Records(store, clock)
         self.pipelines = Pipelines(store, clock)
-        self.rollups = Rollups(store, clock)
-        self.figures = Figures(store, clock)
+        self.insights = Insights(store, clock)
+        self.gauges = Gauges(store, clock)
+        self.overview = Overview(store, clock)
+        self.history = History(store, clock)
 
     async def open(self) -> None:
         await self.store.open()

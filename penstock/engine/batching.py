@@ -124,7 +124,7 @@ class Batcher(Generic[Item, Result]):
             await self._call([single])
 
 
-class Lanes(Generic[Item, Result]):
+class KeyedBatchers(Generic[Item, Result]):
     """One shared batcher, and batchers of their own for keys that may have to wait for someone's lock.
 
     A FIFO send waits for the transaction that holds its group; it must not make other queues wait too.
@@ -133,19 +133,19 @@ class Lanes(Generic[Item, Result]):
     def __init__(self, make: Callable[[], Batcher[Item, Result]]) -> None:
         self._make = make
         self._shared = make()
-        self._lanes: dict[Hashable, Batcher[Item, Result]] = {}
+        self._batchers: dict[Hashable, Batcher[Item, Result]] = {}
 
-    def submit(self, items: Sequence[Item], lane: Hashable = None) -> asyncio.Future[Sequence[Result]]:
-        if lane is None:
+    def submit(self, items: Sequence[Item], key: Hashable = None) -> asyncio.Future[Sequence[Result]]:
+        if key is None:
             return self._shared.submit(items)
-        batcher = self._lanes.get(lane)
+        batcher = self._batchers.get(key)
         if batcher is None:
-            if len(self._lanes) > 1000:
-                self._lanes = {key: kept for key, kept in self._lanes.items() if not kept.idle}
-            batcher = self._lanes[lane] = self._make()
+            if len(self._batchers) > 1000:
+                self._batchers = {each: kept for each, kept in self._batchers.items() if not kept.idle}
+            batcher = self._batchers[key] = self._make()
         return batcher.submit(items)
 
     async def drain(self) -> None:
         await self._shared.drain()
-        for batcher in list(self._lanes.values()):
+        for batcher in list(self._batchers.values()):
             await batcher.drain()

@@ -1,8 +1,9 @@
-"""Checks of what callers give, before anything is touched. The bounds themselves are in `limits`."""
+"""Checks of the callers' input, before anything is changed. The bounds themselves are in `limits`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from penstock import limits
@@ -26,9 +27,31 @@ def check_name(name: str, field: str = "name") -> None:
         raise InvalidName(field=field)
 
 
-def check_range(field: str, value: float | None, bounds: tuple[int, int]) -> None:
+def check_range(field: str, value: float | None, bounds: tuple[float, float]) -> None:
     if value is not None and not bounds[0] <= value <= bounds[1]:
         raise Invalid(f"{field} must be between {bounds[0]} and {bounds[1]}", field=field)
+
+
+def check_seconds(field: str, value: float | None, bounds: tuple[float, float]) -> None:
+    """A duration in seconds, possibly with a fraction; no store keeps less than a microsecond."""
+    check_range(field, value, bounds)
+    if value is not None and 0 < value < limits.SHORTEST_S:
+        raise Invalid(f"{field} must be 0 or at least {limits.SHORTEST_S}", field=field)
+
+
+def check_number(field: str, value: int | None) -> None:
+    """The number of something stored, such as a task or a batch."""
+    check_range(field, value, limits.ID)
+
+
+def check_moment(field: str, moment: datetime | None) -> None:
+    if moment is None:
+        return
+    if moment.tzinfo is None:
+        raise Invalid(f"{field} must have a time zone", field=field)
+    earliest, latest = limits.MOMENT
+    if not earliest <= moment <= latest:
+        raise Invalid(f"{field} must be between {earliest.date()} and {latest.date()}", field=field)
 
 
 def check_id(field: str, value: str | None) -> None:
@@ -71,15 +94,25 @@ def check_receive(request: Receive) -> None:
 
 
 def check_dead_letters(queue: str, target: str) -> None:
-    """A dead-letter queue is another queue of the same kind."""
+    """A dead-letter queue must be another queue, FIFO exactly when the queue itself is."""
     if target == queue:
         raise Invalid("dead_letter_queue must differ from the queue", field="dead_letter_queue")
     if target.endswith(".fifo") != queue.endswith(".fifo"):
         raise Invalid("a queue and its dead-letter queue are both .fifo, or neither", field="dead_letter_queue")
 
 
-def check_text(field: str, text: str) -> None:
-    """What no store can keep: a NUL, or half of a surrogate pair."""
+def check_length(field: str, text: str | None, bounds: tuple[int, int]) -> None:
+    if text is None:
+        return
+    check_text(field, text)
+    if not bounds[0] <= len(text) <= bounds[1]:
+        raise Invalid(f"{field} must have {bounds[0]} to {bounds[1]} characters", field=field)
+
+
+def check_text(field: str, text: str | None) -> None:
+    """Refuse what no store can keep: a NUL, or half of a surrogate pair."""
+    if text is None:
+        return
     if "\0" in text:
         raise Invalid(f"{field} must not contain the character NUL", field=field)
     if not text.isascii():

@@ -1,4 +1,4 @@
-"""Make the webhook deliveries that are due, and carry out what publishes from SQL left to the server."""
+"""Make the webhook deliveries that are due, and finish publishes from SQL that were left to a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from penstock.engine import Engine
-from penstock.engine.webhooks import settle
+from penstock.engine.topics.webhooks import settle
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ class Deliverer:
     def __init__(self, engine: Engine, idle_s: float = 1.0, *, enabled: bool = True) -> None:
         self._topics = engine.topics
         self._webhooks = engine.webhooks
+        self._outbox = engine.outbox
         self._idle_s = idle_s
         self._attempts: set[asyncio.Task[bool]] = set()
         self._claiming = asyncio.Lock()
@@ -47,7 +48,7 @@ class Deliverer:
         return BUSY_S if done else self._idle_s
 
     async def sweep(self) -> int:
-        return await self._webhooks.sweep(SWEEP_LIMIT)
+        return await self._webhooks.sweep(SWEEP_LIMIT) + await self._outbox.sweep(SWEEP_LIMIT)
 
     def nudge(self) -> None:
         """There is something to deliver: look now, not at the next turn."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from penstock.engine import Engine
-from penstock.engine.insights import MAX_LABELS, Gauge, Labels
+from penstock.engine.metrics import MAX_LABELS, Gauge, Labels
 from penstock.model import TenantId
 
 EVERY_S = 15.0
@@ -19,38 +19,50 @@ class Scrape:
 
     def __init__(self, engine: Engine, most: int = MAX_LABELS) -> None:
         self._engine = engine
-        self._insights = engine.insights
+        self._metrics = engine.metrics
         self._most = most
 
     async def once(self) -> int:
         self._connections()
-        queues = await self._queues()
-        tenants = await self._engine.figures.tenants()
+        tenants = await self._engine.gauges.tenants()
+        queues = await self._queues(tenants)
+        await self._endpoints(tenants)
         await self._jobs(tenants)
         await self._schedules()
         await self._streams(tenants)
         return queues
 
-    async def _queues(self) -> int:
+    async def _queues(self, tenants: Names) -> int:
         counts = await self._engine.queues.all_counts(None)
-        visible: dict[str, int] = defaultdict(int)
-        hidden: dict[str, int] = defaultdict(int)
-        # Tenants may use the same names, which are all the label says; and there may be more queues than a
-        # metric should have labels: the fullest keep their names, the rest is summed up.
-        for place, (_, queue) in enumerate(sorted(counts, key=lambda found: -found[1].total)):
-            label = queue.queue if place < self._most - 1 else "other"
-            visible[label] += queue.visible
-            hidden[label] += queue.in_flight + queue.delayed
-        self._insights.depth.values = {(name,): float(count) for name, count in visible.items()}
-        self._insights.in_flight.values = {(name,): float(count) for name, count in hidden.items()}
+        now = self._engine.clock.now()
+        metrics = self._metrics
+        rows: dict[Gauge, list[tuple[Labels, float]]] = {
+            gauge: []
+            for gauge in (metrics.depth, metrics.in_flight, metrics.delayed, metrics.stored, metrics.oldest_seconds)
+        }
+        for tenant, queue in counts:
+            labels = _name(tenants, tenant), queue.queue
+            oldest_s = max((now - (queue.oldest_sent_at or now)).total_seconds(), 0.0)
+            rows[metrics.depth].append((labels, float(queue.visible)))
+            rows[metrics.in_flight].append((labels, float(queue.in_flight)))
+            rows[metrics.delayed].append((labels, float(queue.delayed)))
+            rows[metrics.stored].append((labels, float(queue.sent)))
+            rows[metrics.oldest_seconds].append((labels, oldest_s))
+        for gauge, found in rows.items():
+            self._set(gauge, found)
         return len(counts)
 
+    async def _endpoints(self, tenants: Names) -> None:
+        found = await self._engine.gauges.endpoints()
+        rows = [((_name(tenants, one.tenant), one.endpoint), float(one.failing)) for one in found]
+        self._set(self._metrics.failing_deliveries, rows)
+
     async def _jobs(self, tenants: Names) -> None:
-        figures = sorted(await self._engine.figures.jobs(), key=lambda found: -found.total)
+        gauges = sorted(await self._engine.gauges.jobs(), key=lambda found: -found.total)
         now = self._engine.clock.now()
         depths: dict[Labels, float] = defaultdict(float)
         waits: list[tuple[Labels, float]] = []
-        for place, queue in enumerate(figures):
+        for place, queue in enumerate(gauges):
             labels = _name(tenants, queue.tenant), queue.queue
             # Every queue takes a label set for each status.
             named = labels if place < self._most // len(queue.jobs) - 1 else ("other", "other")
@@ -58,26 +70,26 @@ class Scrape:
                 depths[(*named, status.value)] += count
             since = queue.ready_since or now
             waits.append((labels, max((now - since).total_seconds(), 0.0)))
-        self._insights.jobs.values = dict(depths)
-        self._set(self._insights.job_wait_seconds, waits)
+        self._metrics.jobs.values = dict(depths)
+        self._set(self._metrics.job_wait_seconds, waits)
 
     async def _schedules(self) -> None:
-        found = await self._engine.figures.schedules()
+        found = await self._engine.gauges.schedules()
         late_s = (self._engine.clock.now() - found.due_at).total_seconds() if found.due_at is not None else 0.0
-        self._insights.schedules.values = {("active",): float(found.active), ("paused",): float(found.paused)}
-        self._insights.schedules_overdue.set((), found.overdue)
-        self._insights.schedule_lag_seconds.set((), max(late_s, 0.0))
+        self._metrics.schedules.values = {("active",): float(found.active), ("paused",): float(found.paused)}
+        self._metrics.schedules_overdue.set((), found.overdue)
+        self._metrics.schedule_lag_seconds.set((), max(late_s, 0.0))
 
     async def _streams(self, tenants: Names) -> None:
         consumers = [
             ((_name(tenants, found.tenant), found.stream, found.consumer), found)
-            for found in await self._engine.figures.consumers()
+            for found in await self._engine.gauges.consumers()
         ]
-        self._set(self._insights.consumer_pending, [(labels, float(found.pending)) for labels, found in consumers])
-        self._set(self._insights.consumer_lag_seconds, [(labels, found.lag_s) for labels, found in consumers])
-        streams = await self._engine.figures.streams()
+        self._set(self._metrics.consumer_pending, [(labels, float(found.pending)) for labels, found in consumers])
+        self._set(self._metrics.consumer_lag_seconds, [(labels, found.lag_s) for labels, found in consumers])
+        streams = await self._engine.gauges.streams()
         ages = [((_name(tenants, found.tenant), found.stream), found.tick_age_s) for found in streams]
-        self._set(self._insights.tick_age_seconds, ages)
+        self._set(self._metrics.tick_age_seconds, ages)
 
     def _set(self, gauge: Gauge, found: Sequence[tuple[Labels, float]]) -> None:
         """Those with the largest values keep their names; what there is no room for is told as one."""
@@ -91,11 +103,11 @@ class Scrape:
 
     def _connections(self) -> None:
         numbers = self._engine.store.pool_numbers()
-        insights = self._insights
-        insights.pool_size.set((), numbers.get("size", 0))
-        insights.pool_idle.set((), numbers.get("idle", 0))
-        insights.pool_active.set((), numbers.get("active", 0))
-        insights.pool_timeouts.values[()] = numbers.get("acquire_timeouts", 0)
+        metrics = self._metrics
+        metrics.pool_size.set((), numbers.get("size", 0))
+        metrics.pool_idle.set((), numbers.get("idle", 0))
+        metrics.pool_active.set((), numbers.get("active", 0))
+        metrics.pool_timeouts.values[()] = numbers.get("acquire_timeouts", 0)
 
 
 def _name(tenants: Names, tenant: TenantId) -> str:

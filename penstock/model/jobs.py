@@ -13,6 +13,11 @@ SPREAD = 0.2
 """How much longer than its delay a retry may wait, as a part of it: what failed together comes back apart."""
 
 
+WAITING_PREFIX = "jobs/"
+"""Workers wait for the jobs of a queue under its name with this prefix: no queue of messages has such a name. The SQL
+function `announce_jobs` uses the same."""
+
+
 class JobStatus(StrEnum):
     PENDING = "pending"
     """Can be leased, now or from its run_at on."""
@@ -75,8 +80,8 @@ class Enqueued:
 
 
 @dataclass(slots=True, kw_only=True)
-class Lease:
-    """A wish for jobs, one for each of `workers`."""
+class LeaseRequest:
+    """A request for jobs, one for each of `workers`."""
 
     tenant: TenantId
     queue: str
@@ -109,6 +114,8 @@ class Leased:
     jobs: list[LeasedJob]
     next_due_at: datetime | None = None
     """When nothing was found: when it is worth looking again, if that is known."""
+    crowded_out: bool = False
+    """Nothing was found because requests that shared the claim filled it. There may be more jobs."""
 
 
 @dataclass(slots=True, kw_only=True)

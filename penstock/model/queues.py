@@ -27,7 +27,8 @@ class ThroughputLimit(StrEnum):
 class QueueSettings:
     """What the owner of a queue decides. `fifo` is not here: the `.fifo` of the name says it."""
 
-    visibility_timeout_s: int = 30
+    visibility_timeout_s: int | None = None
+    """None, given for a new queue: the server's default, whatever that will be. Stores read back what applies."""
     delay_s: int = 0
     retention_s: int = 345_600
     receive_wait_s: int = 0
@@ -55,6 +56,8 @@ class Queue:
     settings: QueueSettings
     created_at: datetime
     updated_at: datetime
+    implicit: bool = False
+    """Created by its first use, by a protocol that has no call for it. Such a queue numbers its messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,8 @@ class Send:
     trace: str | None = None
     size: int | None = None
     """Bytes the message counts for against the queue's limit; None counts the body alone."""
+    sync_commit: bool = True
+    """False: the answer need not wait until the message is on the disk, if that holds for all of its batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class Sent:
     """Unique in the database, rising within a queue: it is the sequence number too."""
     duplicate: bool = False
     """Nothing was stored: `id` is that of the earlier message with the same deduplication id."""
+    sequence: int | None = None
+    """In an implicit queue: the number of the message, counted from 1 in each queue."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,6 +148,17 @@ class Message:
     headers: str | None
     trace: str | None
     dead_letter_source: str | None
+    sequence: int | None = None
+    """The number an implicit queue gave it; a dead letter keeps it."""
+
+
+def message_bytes(body: str, attributes: str | None, headers: str | None) -> int:
+    """How much a message counts for in an answer."""
+    return sum(utf8_bytes(text) for text in (body, attributes, headers) if text is not None)
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 @dataclass(slots=True)
@@ -148,6 +166,8 @@ class Received:
     messages: list[Message]
     next_due_at: datetime | None = None
     """When nothing was found: when the next hidden message of the queue comes into view, if any."""
+    crowded_out: bool = False
+    """Nothing was found because requests that shared the claim filled it. There may be more messages."""
 
 
 @dataclass(slots=True, kw_only=True)

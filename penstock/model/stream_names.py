@@ -10,7 +10,7 @@ import re
 
 from penstock.model.tenants import DEFAULT_TENANT, TenantId
 
-_OWNED = re.compile(r"t([1-9]\d{0,18}):(.+)", re.DOTALL)
+_OWNED = re.compile(r"t([1-9][0-9]{0,18}):(.+)", re.DOTALL)
 """What SQL users call otherwise is the default tenant's."""
 
 

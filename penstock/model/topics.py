@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import uuid4
 
+from penstock.model.outbox import NewOutboxItem
 from penstock.model.queues import Send
 from penstock.model.tenants import TenantId
 
@@ -52,6 +53,8 @@ class Subscription:
     """As the subscriber gave it: an ARN, a URL, an address."""
     target: str | None
     """The name of the queue or stream that receives; None unless it is one."""
+    target_tenant: TenantId | None
+    """The tenant of the receiving queue, when the queue lies in another region than the topic."""
     attributes: dict[str, str]
     """`FilterPolicy`, `FilterPolicyScope`, `RawMessageDelivery`, `RedrivePolicy`, `DeliveryPolicy`, …"""
     confirmed: bool
@@ -74,6 +77,7 @@ class NewSubscription:
     protocol: str
     endpoint: str
     target: str | None = None
+    target_tenant: TenantId | None = None
     attributes: dict[str, str] = field(default_factory=dict)
     confirmed: bool = True
     token_sha256: str | None = None
@@ -108,7 +112,7 @@ class Publish:
     id: str = field(default_factory=lambda: str(uuid4()))
     only: frozenset[int] | None = None
     """Ids of the subscriptions that are meant; None means all."""
-    outbox_id: int | None = None
+    pending_id: int | None = None
     """The row of a publish from SQL that this one finishes."""
     sequence: int | None = None
     """Of such a publish to a FIFO topic, which was numbered already."""
@@ -128,8 +132,11 @@ class Published:
     """The queues that received it, each with the id of its message."""
     deliveries: int = 0
     """Webhook deliveries that are now pending."""
-    elsewhere: tuple[Subscription, ...] = ()
-    """Subscribers that only the door can serve: by mail, telephone, …"""
+
+
+def sequence_text(sequence: int) -> str:
+    """A sequence number as subscribers see it: always twenty digits, so that texts compare like numbers."""
+    return str(10**19 + sequence)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,8 +146,8 @@ class NewDelivery:
     subscription_id: int
     subscription_key: str
     endpoint: str
-    lane: int
-    """Deliveries of one lane go to one endpoint: what limits and circuit breakers count by."""
+    endpoint_key: int
+    """Deliveries with one key go to one endpoint: what limits and circuit breakers count by."""
     body: str
     headers: str
     """The headers of the request, as a JSON object of texts. Signatures that need the moment come later."""
@@ -172,7 +179,7 @@ class StreamDelivery:
 
 @dataclass(slots=True, kw_only=True)
 class Fanout:
-    """A publish with all it leads to, as the store takes it: everything in one transaction."""
+    """A publish with everything its subscribers are given. The store takes it in one transaction."""
 
     tenant: TenantId
     id: str
@@ -187,10 +194,13 @@ class Fanout:
     """The group, where deduplication ids need only be unique within one."""
     sequence_mark: str | None = None
     """A text in the bodies that stands for the sequence number, which only the store knows."""
-    outbox_id: int | None = None
+    pending_id: int | None = None
+    """As `Publish.pending_id`."""
     queues: list[QueueDelivery] = field(default_factory=list)
     streams: list[StreamDelivery] = field(default_factory=list)
     webhooks: list[NewDelivery] = field(default_factory=list)
+    items: list[NewOutboxItem] = field(default_factory=list)
+    """What would leave the machine by mail, telephone, …"""
 
 
 class Stale:
@@ -201,7 +211,7 @@ STALE = Stale()
 
 
 @dataclass(slots=True, kw_only=True)
-class RouteChanges:
+class SubscriberChanges:
     """What changed in a tenant's topics and subscriptions since a version."""
 
     version: int
@@ -219,7 +229,7 @@ class DeliveryState(StrEnum):
     """Claimed by a node, until its lease ends."""
     DELIVERED = "delivered"
     EXHAUSTED = "exhausted"
-    """Given up after the last retry; kept, and can be replayed."""
+    """The last retry failed. It is kept for some time and can be replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +242,7 @@ class Delivery:
     routing_key: str | None
     message_id: str
     endpoint: str
-    lane: int
+    endpoint_key: int
     body: str
     headers: str
     secret: str | None = field(repr=False)

@@ -11,11 +11,12 @@ from typing import Any
 
 from penstock import logs
 from penstock.auth import Mode
-from penstock.config import Settings, is_loopback
+from penstock.config import Settings
 from penstock.engine import Engine
 from penstock.server import banner
 from penstock.server.banner import Ready
 from penstock.server.listening import bind, url_of
+from penstock.server.ready_file import ready_file
 from penstock.server.stores import database, describe, first_secrets, migrate, open_engine, warn_if_careless
 from penstock.server.versions import version
 
@@ -38,8 +39,8 @@ def run(settings: Settings) -> None:
 
 
 def announce(ready: Ready) -> None:
-    """Tell whoever started us. To standard output, apart from the logs: it may hold a token."""
-    with suppress(OSError):  # nobody may be listening, and that is no reason not to serve
+    """Print the address to standard output, not to the logs: the text can contain a token."""
+    with suppress(OSError):  # a closed standard output must not stop the server
         print(banner.text(ready), file=sys.stdout, flush=True)
 
 
@@ -51,10 +52,11 @@ async def serve(settings: Settings, *, ready: Callable[[Ready], Any] = announce)
     url = url_of(settings, bound)
     _warn_if_open(settings)
     # Nothing is served yet, so a blocking start of the embedded PostgreSQL keeps nobody waiting.
-    with database(settings) as found:
+    with database(settings) as found, ready_file(settings) as write:
 
         async def tell(engine: Engine) -> None:
             ready(_ready(settings, url, await first_secrets(engine, Mode(settings.auth_mode))))
+            write(url)
             await warn_if_careless(found.dsn)
 
         await serve_one(settings, found, bound, tell)
@@ -68,11 +70,16 @@ async def _serve_many(settings: Settings, *, ready: Callable[[Ready], Any] = ann
     bound = bind(settings)
     url = url_of(settings, bound[0])
     _warn_if_open(settings)
-    with database(settings) as found:
+    with database(settings) as found, ready_file(settings) as write:
         async with opened(settings, found.dsn) as engine:  # migrates, once for all
             made = await first_secrets(engine, Mode(settings.auth_mode))
         await warn_if_careless(found.dsn)
-        await supervise(settings, found, bound, lambda: ready(_ready(settings, url, made)))
+
+        def tell() -> None:
+            ready(_ready(settings, url, made))
+            write(url)
+
+        await supervise(settings, found, bound, tell)
 
 
 def _ready(settings: Settings, url: str, made: Mapping[str, str]) -> Ready:
@@ -80,8 +87,8 @@ def _ready(settings: Settings, url: str, made: Mapping[str, str]) -> Ready:
 
 
 def _warn_if_open(settings: Settings) -> None:
-    if settings.auth_mode == "open" and not is_loopback(settings.host):
+    if settings.open_to_others:
         log.warning(
             "ANYONE WHO REACHES THIS ADDRESS CAN READ AND CHANGE EVERY QUEUE: authentication is open",
-            extra={"address": settings.address},
+            extra={"address": settings.address, "base_url": settings.base_url},
         )

@@ -1,7 +1,7 @@
 """The numbers of several processes as one: each writes its own to a directory that all of them can read.
 
-A scrape reaches one process, which adds the others' to its own. Whoever replaces a dead process carries on with
-its counts: a counter that fell would look like a restart of the whole server.
+A scrape reaches one process, which adds the numbers of the others to its own. A process that replaces a dead one
+continues with its counts: a counter that decreased would look like a restart of the whole server.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.engine.insights import Gauge, Histogram, Insights
-from penstock.wire import metrics
+from penstock.engine.metrics import Gauge, Histogram, Metrics
+from penstock.wire import prometheus
 
 EVERY_S = 1.0
 
@@ -34,17 +34,17 @@ class Neighbours:
             return ()
         return [path.read_bytes() for path in self._directory.glob("*.json") if path != self._own]
 
-    def write(self, insights: Insights) -> None:
+    def write(self, metrics: Metrics) -> None:
         if self._own is not None:
             unfinished = self._own.with_suffix(".new")
-            unfinished.write_bytes(metrics.dump(insights))
+            unfinished.write_bytes(prometheus.dump(metrics))
             os.replace(unfinished, self._own)
 
-    def inherit(self, insights: Insights) -> None:
+    def inherit(self, metrics: Metrics) -> None:
         """Carry on where a dead predecessor in our place left off."""
         if self._own is None or not self._own.exists():
             return
-        known = {metric.name: metric for metric in insights}
+        known = {metric.name: metric for metric in metrics}
         for name, rows in json.loads(self._own.read_bytes()).items():
             metric = known[name]
             for labels, values in rows:

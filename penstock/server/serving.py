@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 
 from uvicorn.config import Config
 from uvicorn.server import Server
@@ -21,11 +21,15 @@ from penstock.loops.deliverer import SWEEP_S, Deliverer
 from penstock.loops.janitor import Janitor
 from penstock.loops.jobs import JobKeeper
 from penstock.loops.mover import Mover
+from penstock.loops.poison import PoisonSweep
+from penstock.loops.private import COMPACT_S, PrivateKeeper
+from penstock.loops.sampler import Sampler
 from penstock.loops.scheduler import Scheduler
 from penstock.loops.scrape import EVERY_S, Scrape
 from penstock.loops.ticker import MAINTAIN_S, StreamKeeper, Ticker
 from penstock.server import neighbours as near
 from penstock.server.doors import doors
+from penstock.server.listening import url_of
 from penstock.server.neighbours import Neighbours
 from penstock.server.stores import CLOSE_S, Database, opened
 
@@ -61,14 +65,15 @@ async def serve_one(
     *,
     stop: asyncio.Event | None = None,
     neighbours: Neighbours | None = None,
+    signals: bool = True,
 ) -> None:
-    """Serve until `stop` or a signal to stop; then finish what is under way."""
+    """Serve until `stop` or, with `signals`, a signal to stop; then finish what is under way."""
     stop = stop or asyncio.Event()
     neighbours = neighbours or Neighbours()
     async with opened(settings, database.dsn) as engine:
-        neighbours.inherit(engine.insights)
-        server = _make_server(settings, engine, neighbours)
-        with _signals(stop, server, settings.drain_s + GRACE_S):
+        neighbours.inherit(engine.metrics)
+        server = _make_server(settings, engine, neighbours, url_of(settings, bound))
+        with _signals(stop, server, settings.drain_s + GRACE_S) if signals else nullcontext():
             async with _duties(engine, settings, database, neighbours, stop):
                 await _serve(server, bound, engine, ready, stop)
     log.info("stopped")
@@ -90,11 +95,11 @@ async def _either(task: asyncio.Task[None], event: asyncio.Event) -> None:
     waiting.cancel()
 
 
-def _make_server(settings: Settings, engine: Engine, neighbours: Neighbours) -> _Server:
-    app, protocol = doors(engine, settings, neighbours)
+def _make_server(settings: Settings, engine: Engine, neighbours: Neighbours, url: str) -> _Server:
+    built = doors(engine, settings, neighbours, url=url)
     config = Config(
-        app,
-        http=protocol,
+        built.app,
+        http=built.protocol,
         loop="none",
         ws="none",
         lifespan="off",
@@ -147,30 +152,35 @@ def _end_at_last(patience_s: float) -> None:
 async def _duties(
     engine: Engine, settings: Settings, database: Database, neighbours: Neighbours, stop: asyncio.Event
 ) -> AsyncIterator[None]:
-    janitor, mover, scrape = Janitor(engine), Mover(engine), Scrape(engine)
-    keeper = JobKeeper(engine)
+    janitor, mover, scrape = Janitor(engine, interval_s=settings.cleanup_interval_s), Mover(engine), Scrape(engine)
+    keeper, sampler = JobKeeper(engine), Sampler(engine)
 
     jobs = [
         run_every(janitor.pause, janitor.once, name="janitor", stop=stop),
         run_every(mover.pause, mover.once, name="mover", stop=stop),
         run_every(keeper.pause, keeper.once, name="job keeper", stop=stop),
         run_every(EVERY_S, scrape.once, name="scrape", stop=stop),
+        run_every(sampler.pause, sampler.once, name="sampler", stop=stop),
     ]
+    if settings.serves_simple:
+        poison = PoisonSweep(engine, settings.simple_poison_max_receives)
+        jobs.append(run_every(settings.simple_poison_interval_s, poison.once, name="poison sweep", stop=stop))
     if settings.schedule_enabled:
         scheduler = Scheduler(engine, settings.schedule_poll_ms / 1000)
         jobs.append(run_every(scheduler.pause, scheduler.once, name="scheduler", stop=stop))
-    deliverer = Deliverer(engine, settings.http_delivery_poll_ms / 1000, enabled=settings.http_delivery)
-    if settings.http_delivery:
+    deliverer = Deliverer(engine, settings.http_delivery_poll_ms / 1000, enabled=settings.http_delivery_enabled)
+    if settings.http_delivery_enabled:
         jobs.append(run_every(deliverer.pause, deliverer.once, name="deliverer", stop=stop))
         jobs.append(run_every(SWEEP_S, deliverer.sweep, name="old deliveries", stop=stop))
-    if engine.store.kind == "postgres":
+    if engine.store.has_streams:
         ticker, stream_keeper = Ticker(engine), StreamKeeper(engine)
         jobs.append(run_every(ticker.pause, ticker.once, name="ticker", stop=stop))
         jobs.append(run_every(MAINTAIN_S, stream_keeper.once, name="stream keeper", stop=stop))
+        jobs.append(run_every(COMPACT_S, PrivateKeeper(engine).once, name="private keeper", stop=stop))
     if neighbours.exist:
 
         async def share() -> int:
-            neighbours.write(engine.insights)
+            neighbours.write(engine.metrics)
             return 1
 
         jobs.append(run_every(near.EVERY_S, share, name="share numbers", stop=stop))

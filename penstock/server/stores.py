@@ -9,17 +9,18 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from penstock.auth import Mode
-from penstock.config import Settings, redact
+from penstock.config import Settings, is_loopback, redact
 from penstock.engine import Engine
-from penstock.engine.webhooks import WebhookSettings
+from penstock.engine.topics.webhooks import WebhookSettings
 from penstock.errors import PenstockError, Unavailable, Unsupported
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
 
 if TYPE_CHECKING:
-    from penstock.store.postgres.embedded import EmbeddedPostgres
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def database(settings: Settings) -> Iterator[Database]:
     if settings.store != "embedded":
         yield Database(settings.database_url if settings.store == "postgres" else None)
         return
-    from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
 
     room = max(200, settings.workers * settings.max_connections + 50)
     embedded = EmbeddedPostgres(settings.data or default_directory(), settings={"max_connections": str(room)})
@@ -57,7 +58,6 @@ def make_engine(settings: Settings, dsn: str | None) -> Engine:
         _make_store(settings, dsn),
         batching=settings.batching,
         linger_s=settings.linger_ms / 1000,
-        visibility_timeout_s=settings.default_visibility_timeout_s,
         job_retention=timedelta(seconds=settings.job_retention_s),
         rate_per_token=settings.rate_per_token,
         rate_per_tenant=settings.rate_per_tenant,
@@ -75,21 +75,31 @@ def _webhooks(settings: Settings) -> WebhookSettings:
         parallel=settings.http_delivery_batch_size,
         each=settings.http_delivery_per_endpoint,
         delays_s=tuple(map(float, settings.http_delivery_delays.split(","))),
-        rest_s=settings.http_delivery_rest_s,
+        rest_s=settings.http_delivery_pause_s,
         allow_private=settings.http_delivery_private,
+        # A base URL elsewhere means that others reach this server through a proxy.
+        allow_loopback=is_loopback(settings.host)
+        and is_loopback(urlsplit(settings.base_url or "").hostname or "localhost"),
         retention_s=settings.http_delivery_retention_s,
     )
 
 
+def _is_local(settings: Settings) -> bool:
+    """Whether only this machine reaches the server. A base URL elsewhere means that a proxy leads to it."""
+    outside = urlsplit(settings.base_url or "").hostname
+    return is_loopback(settings.host) and (outside is None or is_loopback(outside))
+
+
 def _make_store(settings: Settings, dsn: str | None) -> Store:
+    default = settings.default_visibility_timeout_s
     # Only the store in use is imported: the other's driver costs a start in memory a tenth of a second.
     if dsn is not None:
         from penstock.store.postgres.store import PostgresStore
 
-        return PostgresStore(dsn, max_connections=settings.max_connections)
+        return PostgresStore(dsn, max_connections=settings.max_connections, visibility_timeout_s=default)
     from penstock.store.sqlite.store import SqliteStore
 
-    return SqliteStore(settings.sqlite)
+    return SqliteStore(settings.sqlite, readers=settings.sqlite_readers, visibility_timeout_s=default)
 
 
 @contextmanager
@@ -143,17 +153,36 @@ async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
 
 async def migrate(settings: Settings, *, dry_run: bool = False) -> list[str]:
     """Bring the schema up to date; the names of the migrations applied, or to apply."""
-    if settings.store in ("sqlite", "memory"):
-        if dry_run:
-            raise Unsupported("a dry run needs PostgreSQL; a SQLite file is migrated when it is opened")
-        async with open_engine(settings):
-            return []
     with database(settings) as found:
+        missing = await pending_migrations(settings, found.dsn)
+        if not dry_run and missing:
+            if found.dsn is None:
+                async with opened(settings, None):
+                    return missing
+            from penstock.store.postgres import migrate as migrations
+
+            with _clearly(settings):
+                return await migrations.migrate(found.dsn)
+        return missing
+
+
+async def pending_migrations(settings: Settings, dsn: str | None) -> list[str]:
+    """The names of the migrations that the store lacks. Changes nothing."""
+    with _clearly(settings):
+        if dsn is None:
+            from penstock.store.sqlite.migrate import missing
+
+            return missing(settings.sqlite) if settings.sqlite is not None else []
         from penstock.store.postgres import migrate as migrations
 
-        assert found.dsn is not None
-        with _clearly(settings):
-            return await migrations.migrate(found.dsn, dry_run=dry_run)
+        return await migrations.migrate(dsn, dry_run=True)
+
+
+def stream_sql() -> str:
+    """The SQL of streams as one text, for a database without a server."""
+    from penstock.store.postgres import sql
+
+    return sql.whole("pgque")
 
 
 def url(settings: Settings) -> str:
@@ -162,23 +191,35 @@ def url(settings: Settings) -> str:
         raise Unsupported("this store is no PostgreSQL: it has no URL")
     if settings.database_url is not None:
         return settings.database_url
-    from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
 
     return EmbeddedPostgres(settings.data or default_directory()).dsn
 
 
 @contextmanager
 def postgres(settings: Settings) -> Iterator[str]:
-    """The address of PostgreSQL, schema up to date, for what talks to it by itself."""
+    """The address of PostgreSQL, for programs that connect by themselves. Changes nothing in the database.
+
+    Raises when the schema is missing or of another release: the database may be the wrong one.
+    """
     if settings.store in ("sqlite", "memory"):
-        raise Unsupported("pipelines need PostgreSQL: this store has none")
+        raise Unsupported(f"pipelines require PostgreSQL; this store is {describe(settings)}")
     with database(settings) as found:
         from penstock.store.postgres import migrate as migrations
 
         assert found.dsn is not None
         with _clearly(settings):
-            asyncio.run(migrations.migrate(found.dsn))
+            missing = asyncio.run(migrations.migrate(found.dsn, dry_run=True))
+        if missing:
+            raise Unsupported(
+                f"{describe(settings)} is not up to date, missing: {_shortened(missing)}. If it is the right database,"
+                " run `penstock migrate` first"
+            )
         yield found.dsn
+
+
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]} to {names[-1]} ({len(names)} in all)"
 
 
 def describe(settings: Settings) -> str:
@@ -191,7 +232,7 @@ def describe(settings: Settings) -> str:
         case "postgres":
             return f"PostgreSQL at {redact(settings.database_url or '')}"
         case _:
-            from penstock.store.postgres.embedded import default_directory
+            from penstock.store.postgres.embedded.server import default_directory
 
             return f"embedded PostgreSQL in {settings.data or default_directory()}"
 
@@ -213,19 +254,25 @@ async def first_secrets(engine: Engine, mode: Mode) -> dict[str, str]:
 
 
 async def warn_if_careless(dsn: str | None) -> None:
-    """Say so when PostgreSQL is set up to lose what it has acknowledged."""
+    """Say so when PostgreSQL is set up to lose what it has acknowledged, or to put tables of users beside ours."""
     if dsn is None:
         return
     try:
-        careless = await _careless_settings(dsn)
+        careless, collides = await _careless_settings(dsn)
     except Exception as error:
         log.warning("the durability of PostgreSQL could not be checked", extra={"error": str(error)})
         return
+    if collides:
+        log.warning(
+            "tables that this role creates without a schema collide with Penstock's",
+            extra={"fix": "alter role current_user set search_path = public"},
+        )
     for name in careless:
         log.warning("PostgreSQL may lose acknowledged messages in a crash", extra={"setting": name, "value": "off"})
 
 
-async def _careless_settings(dsn: str) -> list[str]:
+async def _careless_settings(dsn: str) -> tuple[list[str], bool]:
+    """Settings that risk data, and whether new tables go to our schema."""
     import asyncpg
 
     connection = await asyncpg.connect(dsn, timeout=10)
@@ -234,6 +281,7 @@ async def _careless_settings(dsn: str) -> list[str]:
             "select name from pg_catalog.pg_settings"
             " where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off'"
         )
+        schema = await connection.fetchval("select pg_catalog.current_schema()")
     finally:
         await connection.close()
-    return [row["name"] for row in rows]
+    return [row["name"] for row in rows], schema == "penstock"

@@ -1,7 +1,7 @@
-"""A connection to PostgreSQL whose answers are Arrow batches.
+"""A connection to PostgreSQL that returns Arrow batches.
 
-Made of the driver's lower half: the upper one imports pandas, and polars where it is installed, before it does
-anything. Spark starts a Python process for every step of a query, and each would spend half a second on that.
+It uses the low-level API of ADBC: the DBAPI layer imports pandas, and polars where installed. Spark starts a Python
+process for every step of a query, and each would spend half a second on these imports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BATCH_BYTES = 4_194_304
 
 
 class Connection:
-    """One statement at a time: the next one ends what was left of the answer to the last."""
+    """Runs one statement at a time: a new one discards the remaining rows of the last."""
 
     def __init__(self, url: str, *, autocommit: bool = False) -> None:
         self._connection = adbc.AdbcConnection(_database(url))
@@ -39,14 +39,14 @@ class Connection:
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     def batches(self, query: str) -> pa.RecordBatchReader:
-        """The rows by binary COPY, as they arrive."""
+        """The rows of a query by binary COPY, as they arrive."""
         statement = self._next()
         statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": BATCH_BYTES})
         statement.set_sql_query(query)
         return self._ask(statement)
 
     def append(self, schema: str, table: str, reader: pa.RecordBatchReader) -> None:
-        """Rows into a table by binary COPY."""
+        """Write rows to a table by binary COPY."""
         statement = self._next()
         options = adbc.StatementOptions
         statement.set_options(
@@ -66,7 +66,7 @@ class Connection:
             self._connection.commit()
 
     def close(self) -> None:
-        """What was not committed is rolled back."""
+        """Rolls back what was not committed."""
         self._end()
         self._connection.close()
 
@@ -89,7 +89,7 @@ class Connection:
         return self._answer
 
     def _end(self) -> None:
-        # Each is let go before its closing may fail: a second try would fail again, and hide the first.
+        # Both are forgotten before they are closed: closing again after an error would fail again and hide it.
         answer, self._answer = self._answer, None
         statement, self._statement = self._statement, None
         if answer is not None:
@@ -100,6 +100,6 @@ class Connection:
 
 @lru_cache(maxsize=16)
 def _database(url: str) -> adbc.AdbcDatabase:
-    """Holds no connection. To ask for the types of a database takes longer than to connect, so a process asks once."""
+    """Cached per process: it holds no connection, and reading the types of a database takes longer than connecting."""
     made: adbc.AdbcDatabase = adbc_driver_postgresql.connect(url)
     return made

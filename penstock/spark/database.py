@@ -1,6 +1,6 @@
-"""PostgreSQL from Spark's processes: small questions that are asked again after a failure, and bulk as Arrow batches.
+"""PostgreSQL for Spark's processes: small queries that are retried after a failure, and bulk reads as Arrow batches.
 
-An exception in a reader ends its query, so every question outlives a restart of the database.
+An exception in a reader ends its streaming query, so every small query survives a restart of the database.
 """
 
 from __future__ import annotations
@@ -11,58 +11,42 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypeVar
 
 import adbc_driver_manager as adbc
 import pyarrow as pa
 
+from penstock.queries import parse
 from penstock.spark.connection import Connection
 
+SQL = parse(Path(__file__).with_suffix(".sql").read_text("utf-8"))
+
 PATIENCE_S = 60.0
-"""How long the database may be away before a query fails."""
-KEPT_BYTES = 67_108_864
-"""How much of a query is kept until it is whole. The rows of a longer one are passed on before that."""
+"""How long the database may be unavailable before a query fails."""
+BUFFER_BYTES = 67_108_864
+"""Results up to this size are buffered, so that a failed query can be repeated. Larger ones are passed on."""
 
 FAILURES = (adbc.Error, OSError)
-"""While rows arrive, Arrow reports what the driver says, as an error of input."""
+"""While rows arrive, Arrow reports errors of the driver as `OSError`."""
 
 T = TypeVar("T")
 
-_BY_INDEX = """
-    select
-      set_config('enable_seqscan', 'off', false),
-      set_config('enable_bitmapscan', 'off', false),
-      set_config('max_parallel_workers_per_gather', '0', false)
-"""
-
-# Not every version has both.
-_FOR_LONG = """
-    select set_config(s.name, '0', false)
-    from pg_settings as s
-    where s.name in ('idle_in_transaction_session_timeout', 'transaction_timeout')
-"""
-
-# The setting is looked at when the transaction commits, and holds for this one alone.
-_SETTLE = """
-    select pg_logical_emit_message(true, 'penstock', '')::text
-    from set_config('synchronous_commit', 'on', true)
-"""
-
-_AWAY = ("08", "57P", "53300", "55P03", "40001", "40P01")
-"""SQLSTATEs by their beginnings: connection failures, shutdowns, too many connections, a lock that did not come. And
-what lost against another transaction: nothing of it is left, and asked again it comes after the other."""
+_UNAVAILABLE = ("08", "57P", "53300", "55P03", "40001", "40P01")
+"""Prefixes of SQLSTATEs worth a retry: connection failures, shutdowns, too many connections, lock timeouts,
+serialization failures and deadlocks."""
 
 _UNREACHED = ("connection to server", "translate host name")
 _REFUSED = ("does not exist", "authentication failed", "no pg_hba.conf entry", "no password supplied")
-"""What is said of a connection that was not made has no SQLSTATE. Asked again, these say the same again."""
+"""A failed connection attempt has no SQLSTATE. Errors with these texts are not worth a retry."""
 
 
 class SnapshotLost(RuntimeError):
-    """A read of one moment was cut off, and the moment cannot be found again."""
+    """A read within a snapshot was interrupted, and the snapshot is gone."""
 
 
 def resolve(url: str) -> str:
-    """The address itself; `env:NAME` keeps it out of plans and logs."""
+    """The URL itself; `env:NAME` names a variable that holds it, which keeps it out of plans and logs."""
     if not url.startswith("env:"):
         return url
     name = url.removeprefix("env:")
@@ -73,20 +57,20 @@ def resolve(url: str) -> str:
 
 
 class Database:
-    """Picklable: a connection is made where it is used, and kept there."""
+    """Picklable: the connection is made on first use, in the process that uses it."""
 
     def __init__(self, url: str, patience_s: float = PATIENCE_S) -> None:
         self._url = url
         self._patience_s = patience_s
-        self._kept: Connection | None = None
+        self._connection: Connection | None = None
         self._by_index: Reading | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_url": self._url, "_patience_s": self._patience_s, "_kept": None, "_by_index": None}
+        return {"_url": self._url, "_patience_s": self._patience_s, "_connection": None, "_by_index": None}
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Ask, and commit. Asked again when the connection fails: only questions, and changes that may be repeated."""
-        return self._again(lambda connection: _ask(connection, query, values))
+        """Run a query and commit. It is retried when the connection fails, so it must be safe to repeat."""
+        return self._with_connection(lambda connection: _ask(connection, query, values))
 
     def row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
         found = self.rows(query, *values)
@@ -96,17 +80,17 @@ class Database:
         found = self.row(query, *values)
         return None if found is None else found[0]
 
-    def settle(self) -> None:
-        """Return when all that was committed before is on disk, also what its writers did not wait for.
+    def flush_commits(self) -> None:
+        """Wait until everything committed before is on disk, including asynchronous commits.
 
-        A crash would make PostgreSQL forget it, and give the numbers of ticks and transactions again: to Spark, which
-        has them in its checkpoint, they would mean another moment than they did.
+        After a crash PostgreSQL would assign the same tick and transaction numbers again, and those in Spark's
+        checkpoint would mean something else.
         """
-        self.rows(_SETTLE)
+        self.rows(SQL["flush_commits"])
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A connection of its own, committed at the end and rolled back on an error. Nothing is tried twice."""
+        """A separate connection, committed at the end and rolled back on an error. Nothing is retried."""
         connection = self.connect()
         try:
             yield connection
@@ -117,25 +101,25 @@ class Database:
     def batches(self, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a query by binary COPY, within an exported snapshot when one is named.
 
-        Nothing is tried twice once it has begun: rows that were passed on cannot be taken back, and a snapshot is lost
-        with the database that exported it.
+        Nothing is retried after the start: rows that were passed on cannot be taken back, and a snapshot does not
+        survive a restart of the database.
         """
-        connection = self.patiently(self.connect)
+        connection = self.retry(self.connect)
         try:
             if snapshot is not None:
-                connection.rows("set transaction isolation level repeatable read, read only")
+                connection.rows(SQL["begin_snapshot"])
                 connection.rows(f"set transaction snapshot {literal(snapshot)}")
             yield from connection.batches(query)
         except FAILURES as error:
-            if snapshot is not None and _away(error):
-                raise SnapshotLost(f"the database was lost, and with it the moment that was read: {error}") from error
+            if snapshot is not None and _is_unavailable(error):
+                raise SnapshotLost(f"the database connection failed, and the snapshot is lost: {error}") from error
             raise
         finally:
             _close(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """A connection for queries whose answers never change. One that the database dies in is asked again."""
+        """A connection for queries whose results never change. A query that fails with its connection is repeated."""
         reading = Reading(self)
         try:
             yield reading
@@ -144,7 +128,7 @@ class Database:
 
     @property
     def by_index(self) -> Reading:
-        """One that is kept like the connection for small questions, for small questions about event tables."""
+        """A cached connection for small queries on event tables."""
         if self._by_index is None:
             self._by_index = Reading(self)
         return self._by_index
@@ -152,35 +136,35 @@ class Database:
     def connect(self) -> Connection:
         return _connected(resolve(self._url))
 
-    def connect_for_long(self) -> Connection:
-        """For a transaction that waits for others: whatever time the server gives to transactions, it is too short."""
+    def connect_without_timeouts(self) -> Connection:
+        """For a transaction that stays open while others work: the timeouts of the server do not apply to it."""
         connection = self.connect()
-        connection.rows(_FOR_LONG)
+        connection.rows(SQL["disable_timeouts"])
         connection.commit()
         return connection
 
-    def connect_by_index(self) -> Connection:
-        """Every statement a transaction of its own, and no plan but by an index: event tables have no statistics."""
+    def connect_using_indexes(self) -> Connection:
+        """Autocommit, and index scans only: event tables have no statistics."""
         connection = _connected(resolve(self._url), autocommit=True)
-        connection.rows(_BY_INDEX)
+        connection.rows(SQL["use_indexes_only"])
         return connection
 
     def close(self) -> None:
-        if self._kept is not None:
-            _close(self._kept)
-            self._kept = None
+        if self._connection is not None:
+            _close(self._connection)
+            self._connection = None
         if self._by_index is not None:
             self._by_index.close()
 
-    def _again(self, work: Callable[[Connection], T]) -> T:
+    def _with_connection(self, work: Callable[[Connection], T]) -> T:
         def attempt() -> T:
-            if self._kept is None:
-                self._kept = self.connect()
-            return work(self._kept)
+            if self._connection is None:
+                self._connection = self.connect()
+            return work(self._connection)
 
-        return self.patiently(attempt)
+        return self.retry(attempt)
 
-    def patiently(self, attempt: Callable[[], T]) -> T:
+    def retry(self, attempt: Callable[[], T]) -> T:
         until = time.monotonic() + self._patience_s
         pause = 0.1
         while True:
@@ -188,31 +172,31 @@ class Database:
                 return attempt()
             except FAILURES as error:
                 self.close()
-                if not _away(error) or time.monotonic() > until:
+                if not _is_unavailable(error) or time.monotonic() > until:
                     raise
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
 
 
 class Reading:
-    """A connection for one query after the other."""
+    """A connection that runs one query after another."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: Connection | None = None
 
     def rows(self, query: str) -> Iterable[pa.RecordBatch]:
-        return self._database.patiently(partial(self._whole, query))
+        return self._database.retry(partial(self._all_rows, query))
 
-    def _whole(self, query: str) -> Iterable[pa.RecordBatch]:
-        """All the rows, or none and an error; unless they are too many to keep."""
+    def _all_rows(self, query: str) -> Iterable[pa.RecordBatch]:
+        """All rows, or an error before the first; larger results are passed on as they arrive."""
         try:
             reader = self._begun(query)
             found, size = [], 0
             for batch in reader:
                 found.append(batch)
                 size += batch.nbytes
-                if size > KEPT_BYTES:
+                if size > BUFFER_BYTES:
                     return chain(found, reader)
             return found
         except FAILURES:
@@ -226,7 +210,7 @@ class Reading:
 
     def _begun(self, query: str) -> Iterator[pa.RecordBatch]:
         if self._connection is None:
-            self._connection = self._database.connect_by_index()
+            self._connection = self._database.connect_using_indexes()
         return iter(self._connection.batches(query))
 
 
@@ -236,8 +220,8 @@ def _connected(url: str, *, autocommit: bool = False) -> Connection:
     except adbc.OperationalError as error:
         if "Failed to connect" not in str(error) or any(sign in str(error) for sign in _UNREACHED):
             raise
-        # The address could not be read. What is said of it quotes it, and there may be a password in it.
-        raise ValueError("option url: not an address like postgresql://user:password@host:5432/database") from None
+        # The URL is malformed. The driver's message quotes it, and it may hold a password.
+        raise ValueError("option url: not of the form postgresql://user:password@host:5432/database") from None
 
 
 def _ask(connection: Connection, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -246,17 +230,19 @@ def _ask(connection: Connection, query: str, values: Sequence[Any]) -> list[tupl
     return found
 
 
-def _away(error: adbc.Error | OSError) -> bool:
+def _is_unavailable(error: adbc.Error | OSError) -> bool:
     if isinstance(error, OSError):
-        return _broken(error)
+        return _is_broken(error)
     state = error.sqlstate or ""
     if not state and any(sign in str(error) for sign in _REFUSED):
         return False
-    return state.startswith(_AWAY) or (not state and isinstance(error, adbc.OperationalError)) or _broken(error)
+    return (
+        state.startswith(_UNAVAILABLE) or (not state and isinstance(error, adbc.OperationalError)) or _is_broken(error)
+    )
 
 
-def _broken(error: Exception) -> bool:
-    """What libpq says of a dead connection carries no SQLSTATE, and not always the same class."""
+def _is_broken(error: Exception) -> bool:
+    """Recognised by its text: libpq reports a broken connection without a SQLSTATE, and with several classes."""
     text = str(error).lower()
     return any(
         sign in text for sign in ("server closed the connection", "connection to server", "no connection", "terminat")
@@ -264,19 +250,19 @@ def _broken(error: Exception) -> bool:
 
 
 def _close(connection: Connection) -> None:
-    # It may be dead already; that is why we close it.
+    # The connection may be broken.
     with suppress(*FAILURES):
         connection.close()
 
 
 def literal(value: str | int | None) -> str:
-    """A value inside a COPY, which takes no parameters."""
+    """A value as a literal: COPY takes no parameters."""
     if value is None:
         return "null"
     if isinstance(value, int):
         return str(value)
     if "\0" in value:
-        raise ValueError("text for PostgreSQL holds no zero bytes")
+        raise ValueError("PostgreSQL does not accept zero bytes in text")
     return "e'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

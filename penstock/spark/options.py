@@ -1,4 +1,4 @@
-"""What a user may say to `format("penstock")`, and what is wrong with what he said."""
+"""Options of `format("penstock")`, and errors about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 TABLES = (
-    "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries", "facts", "rollups",
+    "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries", "facts", "insights",
 )  # fmt: skip
 
 ALIASES = {
@@ -21,11 +21,11 @@ ALIASES = {
     "stream": "subscribe",
     "topic": "subscribe",
 }
-"""Names by which users of other sources know the same thing."""
+"""Names that other sources use for the same options."""
 
 
 class Use(StrEnum):
-    """What options are given for."""
+    """The kinds of reads and writes that options apply to."""
 
     READ = "a read of events"
     STREAM = "a stream of events"
@@ -41,7 +41,7 @@ _ONCE = frozenset({Use.READ, Use.TABLE})
 _WRITE = frozenset({Use.WRITE})
 _ALL = frozenset(Use)
 
-SERVES: dict[str, frozenset[Use]] = {
+OPTION_USES: dict[str, frozenset[Use]] = {
     "url": _ALL,
     "table": _READS,
     "subscribe": _ALL,
@@ -75,15 +75,15 @@ SERVES: dict[str, frozenset[Use]] = {
     "path": _ALL,
     "queryName": _ALL,
 }
-"""Which option is for what. One that would do nothing is refused: whoever gives it expects something of it."""
-KNOWN = tuple(SERVES)
+"""Which uses each option applies to. An option without effect is refused."""
+KNOWN = tuple(OPTION_USES)
 
 Offsets = str | dict[str, int]
 """`earliest`, `latest`, `committed`, or a tick for each stream."""
 
 
 class OptionError(ValueError):
-    """An option that cannot be used."""
+    """An option with a wrong name or value, or without effect."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"option {name}: {problem}")
@@ -97,7 +97,7 @@ class ReadOptions:
     pattern: str | None
     tenant: str
     owner: str | None
-    """The tenant whose streams are named; None when they are named as the database does."""
+    """Tenant that owns the streams; None when streams are named as in the database, with their prefixes."""
     consumer: str | None
     consumer_prefix: str
     starting: Offsets | None
@@ -120,17 +120,17 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
-    """`streaming` may be None: Spark asks for the schema before it says how it will read."""
+    """`streaming` is None when Spark asks for the schema, before it says how it will read."""
     given = _normal(options)
     table = _one_of(given, "table", TABLES, "events")
     if streaming is not None:
-        _refuse_useless(given, _use(table, streaming))
+        _refuse_unused(given, _use(table, streaming))
     streams = _names(given.get("subscribe"))
     pattern = given.get("subscribepattern")
     if table == "events" and not streams and pattern is None:
         raise OptionError("subscribe", "name at least one stream, or give subscribePattern")
     if streams and pattern is not None:
-        raise OptionError("subscribePattern", "give either this or subscribe")
+        raise OptionError("subscribePattern", "excludes subscribe")
     return ReadOptions(
         url=_required(given, "url"),
         table=table,
@@ -166,7 +166,7 @@ class WriteOptions:
     target: str
     """`stream`, `queue` or `jobs`."""
     name: str | None
-    """The stream or queue; None reads it from a column of that name."""
+    """Stream or queue; None takes it from the column `name`."""
     tenant: str
     exactly_once: bool
     app_id: str | None
@@ -174,18 +174,18 @@ class WriteOptions:
 
     @property
     def one_stream(self) -> str | None:
-        """The stream that all rows go to. Those of several streams, of queues and of jobs need their functions."""
+        """The stream that all rows go to; None for several streams, queues and jobs, which are written by functions."""
         return self.name if self.target == "stream" else None
 
     @property
     def remembered(self) -> bool:
-        """Whether the ledger is asked what was written before."""
+        """Whether the ledger records what was written."""
         return self.exactly_once or self.app_id is not None
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = _normal(options)
-    _refuse_useless(given, Use.WRITE)
+    _refuse_unused(given, Use.WRITE)
     target = _one_of(given, "target", ("stream", "queue", "jobs"), "stream")
     app_id, version = given.get("txnappid"), given.get("txnversion")
     if (app_id is None) != (version is None):
@@ -207,7 +207,7 @@ def _normal(options: Mapping[str, str]) -> dict[str, str]:
     for name, value in options.items():
         lower = name.lower()
         if lower not in known:
-            raise OptionError(name, f"unknown; the options are {', '.join(KNOWN)}")
+            raise OptionError(name, f"unknown option; known are {', '.join(KNOWN)}")
         given[ALIASES.get(lower, lower)] = value
     return given
 
@@ -216,14 +216,16 @@ def _use(table: str, streaming: bool) -> Use:
     if table == "events":
         return Use.STREAM if streaming else Use.READ
     if streaming and table != "archive":
-        raise OptionError("table", "only events and the archive can be read as a stream")
+        raise OptionError(
+            "table", "only events and archive can be read as a stream; join other tables, or use foreachBatch"
+        )
     return Use.ARCHIVE if streaming else Use.TABLE
 
 
-def _refuse_useless(given: Mapping[str, str], use: Use) -> None:
-    for name, uses in SERVES.items():
+def _refuse_unused(given: Mapping[str, str], use: Use) -> None:
+    for name, uses in OPTION_USES.items():
         if name.lower() in given and use not in uses:
-            raise OptionError(name, f"does nothing for {use}; it is for {' and '.join(sorted(uses))}")
+            raise OptionError(name, f"does nothing for {use}; it applies to {' and '.join(sorted(uses))}")
 
 
 def _required(given: Mapping[str, str], name: str) -> str:
@@ -239,7 +241,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 def _one_of(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
     value = given.get(name.lower(), default)
     if value not in choices:
-        raise OptionError(name, f"{value!r} is none of {', '.join(choices)}")
+        raise OptionError(name, f"{value!r} is not one of {', '.join(choices)}")
     return value
 
 
@@ -305,7 +307,7 @@ def _offsets(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> Off
         return {stream: _tick(value) for stream, value in parsed.items()}
     except (ValueError, AttributeError, TypeError, KeyError):
         raise OptionError(
-            name, f'{text!r} is none of {", ".join(words)}, nor JSON such as {{"orders": {{"tick": 5}}}}'
+            name, f'{text!r} is neither one of {", ".join(words)} nor JSON such as {{"orders": {{"tick": 5}}}}'
         ) from None
 
 

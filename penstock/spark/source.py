@@ -1,4 +1,4 @@
-"""`format("penstock")`: the streams and tables of Penstock for Spark, to read and to write."""
+"""`format("penstock")`: reads and writes streams and tables of Penstock."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark import events
-from penstock.spark.archive_reader import ArchiveStreamReader
-from penstock.spark.batch_reader import EventsReader, FilteringEventsReader, FilteringTableReader, TableReader
-from penstock.spark.columns import Column, chosen, struct
 from penstock.spark.options import OptionError, ReadOptions, read_options, write_options
-from penstock.spark.stream_reader import EventsStreamReader
-from penstock.spark.tables import TABLES
-from penstock.spark.worker import spare_imports
-from penstock.spark.writer import BatchWriter, StreamWriter
+from penstock.spark.reading import events
+from penstock.spark.reading.archive import ArchiveStreamReader
+from penstock.spark.reading.batch import EventsReader, FilteringEventsReader, FilteringTableReader, TableReader
+from penstock.spark.reading.columns import Column, select_columns, struct
+from penstock.spark.reading.stream import EventsStreamReader
+from penstock.spark.reading.tables import TABLES
+from penstock.spark.running.worker import freeze_imports
+from penstock.spark.writing.writer import BatchWriter, StreamWriter
 
 
 class PenstockSource(DataSource):
@@ -28,31 +28,31 @@ class PenstockSource(DataSource):
         return "penstock"
 
     def schema(self) -> StructType:
-        spare_imports()
+        freeze_imports()
         return struct(_columns(read_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        spare_imports()
+        freeze_imports()
         options = read_options(self.options, streaming=False)
-        columns = chosen(_all_columns(options), schema.names)
+        columns = select_columns(_all_columns(options), schema.names)
         if options.table == "events":
             return (FilteringEventsReader if options.push_down else EventsReader)(options, columns)
         return (FilteringTableReader if options.push_down else TableReader)(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_options(self.options, streaming=True)
-        columns = chosen(_all_columns(options), schema.names)
+        columns = select_columns(_all_columns(options), schema.names)
         return (ArchiveStreamReader if options.table == "archive" else EventsStreamReader)(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
-            raise OptionError("mode", "what was sent cannot be overwritten; use append")
-        spare_imports()
+            raise OptionError("mode", "only append is possible: sent data cannot be overwritten")
+        freeze_imports()
         return BatchWriter(write_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
-            raise OptionError("outputMode", "what was sent cannot be overwritten; use append")
+            raise OptionError("outputMode", "only append is possible: sent data cannot be overwritten")
         return StreamWriter(write_options(self.options), schema)
 
 
@@ -64,4 +64,4 @@ def _all_columns(options: ReadOptions) -> list[Column]:
 
 def _columns(options: ReadOptions) -> list[Column]:
     known = _all_columns(options)
-    return chosen(known, options.columns) if options.columns else known
+    return select_columns(known, options.columns) if options.columns else known

@@ -1,4 +1,4 @@
-"""Streams as Spark's driver knows them: their ticks, and how far a consumer has come."""
+"""Streams as Spark's driver sees them: their ticks, and the positions of consumers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from penstock.model.stream_names import owner_of
 from penstock.queries import parse
 from penstock.spark.database import Database, literal
-from penstock.spark.events import LEAST_BYTES, Extent, Load, Piece, Range, Tick
 from penstock.spark.options import ReadOptions
+from penstock.spark.reading.events import LEAST_BYTES, Extent, Load, Piece, Range, Tick
 from penstock.spark.tenants import stream_prefix
 
 SQL = parse((Path(__file__).parent / "streams.sql").read_text("utf-8"))
@@ -20,11 +20,11 @@ class StreamError(RuntimeError):
     """A stream cannot be read as asked."""
 
 
-def lost(stream: str, wanted: int, oldest: int | None) -> StreamError:
-    there = "there are none any more" if oldest is None else f"the oldest is {oldest}"
+def data_loss_error(stream: str, wanted: int, oldest: int | None) -> StreamError:
+    left = "the stream has no ticks" if oldest is None else f"the oldest tick is {oldest}"
     return StreamError(
-        f"stream {stream!r}: tick {wanted} is gone, {there}: events may have been rotated away."
-        " Set failOnDataLoss to false to go on with those that are left."
+        f"stream {stream!r}: tick {wanted} no longer exists, {left}: events may have been rotated away."
+        " Set failOnDataLoss to false to continue with the events that are left."
     )
 
 
@@ -45,34 +45,34 @@ class Stream:
 
     @property
     def id(self) -> int:
-        """Not that of another stream that had the name before."""
+        """Number of the stream. A stream that is created again under the same name has another."""
         return self._about[0]
 
     def check(self) -> None:
-        """Raises when there is none of that name."""
+        """Raises when there is no stream of that name."""
         _ = self._about
 
     def tick(self, tick_id: int) -> Tick | None:
         return self._tick("tick", tick_id)
 
     def oldest(self) -> Tick:
-        return self._certain("oldest_tick")
+        return self._required_tick("oldest_tick")
 
     def newest(self) -> Tick:
-        return self._certain("newest_tick")
+        return self._required_tick("newest_tick")
 
-    def before(self, moment: datetime) -> Tick:
-        """The last tick not after the moment, or the oldest there is."""
+    def tick_before(self, moment: datetime) -> Tick:
+        """The last tick not later than the moment, or the oldest tick."""
         return self._tick("tick_before", moment.isoformat()) or self.oldest()
 
-    def farthest(self, after: Tick, until: Tick, events: int | None) -> Tick:
-        """As far as about so many events reach; one tick at least, since a tick cannot be split."""
+    def last_tick_within(self, after: Tick, until: Tick, events: int | None) -> Tick:
+        """The last tick within about this many events; at least the next tick, since a tick is not split."""
         if events is None or until.event_seq - after.event_seq <= events:
             return until
-        reach = self._tick("farthest_tick", after.id, until.id, after.event_seq + events) or after
+        reach = self._tick("last_tick_within", after.id, until.id, after.event_seq + events) or after
         if reach.event_seq > after.event_seq:
             return reach
-        # So far there is nothing, and what comes then is too much.
+        # No events up to that tick, and the next one has more than the limit.
         return self._tick("next_tick", reach.id) or until
 
     def between(self, after: Tick, until: Tick) -> Range:
@@ -86,14 +86,14 @@ class Stream:
         )  # fmt: skip
 
     def is_empty(self, events: Range) -> bool:
-        """Looked up: a late commit has an old event id, so equal sequence numbers prove nothing."""
+        """Looked up in the tables: a late commit has an old event id, so equal sequence numbers prove nothing."""
         if events.expected > 0:
             return False
-        # It stays so. A stream without events has ticks all the same, and is asked about at every poll.
+        # An empty range stays empty. An idle stream has ticks too, and is looked up at every poll.
         if events == self._nothing:
             return True
         query = f"select true from ({events.query((), Piece())}) as e limit 1"  # noqa: S608
-        # By an index: the planner, which knows nothing of these tables, might walk through one of them whole.
+        # By an index: the planner has no statistics of these tables and may scan one whole.
         if any(batch.num_rows for batch in self._database.by_index.rows(query)):
             return False
         self._nothing = events
@@ -103,7 +103,7 @@ class Stream:
         found = events.pieces(at_least)
         if found[0].outside is None:
             return found
-        # To look for strays takes a walk through all the events again; the ends of the tables are known at once.
+        # Finding events outside the id range takes a second scan; the first and last ids of a table take none.
         return events.pieces(at_least, self._extent(events.tables))
 
     def _extent(self, tables: tuple[str, ...]) -> Extent:
@@ -120,29 +120,29 @@ class Stream:
         )
 
     def tick_now(self) -> None:
-        """So that everything committed by now lies before a tick. Waits for a ticker that is at work."""
+        """Create a tick after everything committed so far. Waits for a ticker that is running."""
         self._database.rows(SQL["tick_now"], self.id)
 
     def position(self, consumer: str) -> int | None:
         found = self._database.value(SQL["position"], self.id, consumer)
         return None if found is None else int(found)
 
-    def place(self, consumer: str, tick_id: int) -> None:
-        """Rotation keeps everything after this tick for the consumer, and lag is counted from it."""
-        self._database.rows(SQL["place_consumer"], self._queue, consumer, tick_id)
+    def set_position(self, consumer: str, tick_id: int) -> None:
+        """Register the consumer at a tick: rotation keeps later events for it, and lag is counted from it."""
+        self._database.rows(SQL["set_consumer"], self._queue, consumer, tick_id)
 
     def move(self, consumer: str, left: int, tick_id: int) -> bool:
-        """Place the consumer, unless it is not where it was left; whether it was."""
+        """Move the consumer, unless another query has moved it; whether it was moved."""
         return bool(self._database.rows(SQL["move_consumer"], self._queue, consumer, left, tick_id))
 
     def _tick(self, query: str, *values: object) -> Tick | None:
         row = self._database.row(SQL[query], self.id, *values)
         return None if row is None else Tick(id=row[0], snapshot=row[1], event_seq=row[2], time=row[3])
 
-    def _certain(self, query: str) -> Tick:
+    def _required_tick(self, query: str) -> Tick:
         found = self._tick(query)
         if found is None:
-            raise StreamError(f"stream {self.name!r} has no ticks; is it being dropped?")
+            raise StreamError(f"stream {self.name!r} has no ticks; it may be about to be dropped")
         return found
 
 
@@ -151,7 +151,7 @@ def find_streams(database: Database, options: ReadOptions) -> list[Stream]:
     names = options.streams
     if options.pattern is not None:
         queues = [row[0] for row in database.rows(SQL["streams_like"], prefix, options.pattern)]
-        # The default tenant has no prefix, which all names begin with.
+        # The default tenant's streams have no prefix, and every name begins with the empty prefix.
         own = [queue for queue in queues if options.owner is None or prefix or owner_of(queue)[1] == queue]
         names = tuple(queue.removeprefix(prefix) for queue in own)
         if not names:

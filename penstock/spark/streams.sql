@@ -1,4 +1,4 @@
--- What Spark's driver asks about streams.
+-- Queries of Spark's driver about streams.
 
 -- name: stream
 select
@@ -54,7 +54,7 @@ where t.tick_queue = $1
 order by t.tick_id
 limit 1;
 
--- name: farthest_tick
+-- name: last_tick_within
 select t.tick_id, t.tick_snapshot::text, t.tick_event_seq, extract(epoch from t.tick_time)::float8
 from pgque.tick as t
 where t.tick_queue = $1
@@ -79,12 +79,12 @@ join pgque.consumer as c on c.co_id = s.sub_consumer
 where s.sub_queue = $1
   and c.co_name = $2;
 
--- name: place_consumer
--- On disk when it returns: a query takes a place that it did not write for that of another query.
+-- name: set_consumer
+-- Synchronous commit: a query takes a position that it did not set for that of another query.
 select pgque.register_consumer_at($1, $2, $3) from set_config('synchronous_commit', 'on', true);
 
 -- name: move_consumer
--- From where its query left it. It may be there already: this is asked again when the answer was lost.
+-- Only from the position that its query set last, or from the new one: the call is repeated when the answer was lost.
 select pgque.register_consumer_at($1, $2, $4)
 from set_config('synchronous_commit', 'on', true)
 where coalesce(

@@ -1,4 +1,4 @@
-"""Payloads as columns: JSON by a schema, with the rows that do not fit kept aside instead of lost or guessed at."""
+"""JSON payloads as columns: rows that do not match the schema are kept in a column of their own."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _WHOLE = "__whole"
 
 
 def parsed(frame: DataFrame, schema: StructType | str, column: str = "value", bad: str = BAD) -> DataFrame:
-    """The fields of the JSON in a column as columns of their own, in its place, and a column of what does not fit.
+    """Replace a column of JSON by columns for its fields, and a column for texts that do not match the schema.
 
-    `bad` is null for a row whose text is an object of that schema, or null. Otherwise it is the text itself, and the
-    columns are null. A field may be missing, unless the schema says it is not nullable; fields that the schema does not
-    name are ignored. A value of another type does not fit: neither a number for a text nor a text for a number. All
-    this holds within objects, lists and maps too. Dates and times are taken as `from_json` takes them.
+    `bad` is null when the text is an object of that schema, or null. Otherwise it is the text itself, and the columns
+    are null. A field may be missing unless the schema says it is not nullable; fields that the schema does not name are
+    ignored. A value of another type does not match, neither a number for a string nor a string for a number. All this
+    holds within objects, arrays and maps too. Dates and times are parsed as by `from_json`.
     """
     wanted = _struct(schema)
     kept = [name for name in frame.columns if name != column]
     if twice := sorted({name.lower() for name in kept} & {name.lower() for name in [*wanted.names, bad]}):
-        raise ValueError(f"there are columns of these names already: {', '.join(twice)}; rename them first")
+        raise ValueError(f"the frame has columns of these names already: {', '.join(twice)}; rename them first")
     text = f.col(f"`{column}`")
-    # Spark fills the extra field with the text when anything in it has another type.
+    # Spark puts the text into the extra field when any value in it has another type.
     whole = StructType([*_nullable(wanted).fields, StructField(_WHOLE, StringType())])
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WHOLE, "allowNonNumericNumbers": "false"}
     both = frame.withColumns({_WHOLE: f.from_json(text, whole, how)})
@@ -40,14 +40,14 @@ def parsed(frame: DataFrame, schema: StructType | str, column: str = "value", ba
 
 
 def split(frame: DataFrame, bad: str = BAD) -> tuple[DataFrame, DataFrame]:
-    """The rows that fit, without the side column, and those that do not, with their text in it."""
+    """The rows that match, without the column `bad`, and those that do not, with their text in it."""
     return frame.where(f.col(bad).isNull()).drop(bad), frame.where(f.col(bad).isNotNull())
 
 
 def _struct(schema: StructType | str) -> StructType:
     found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(found, StructType):
-        raise ValueError("the schema must be that of an object, such as 'id bigint, name string'")
+        raise ValueError("the schema must describe an object, such as 'id bigint, name string'")
     return found
 
 
@@ -56,7 +56,7 @@ def _nullable(schema: StructType) -> StructType:
 
 
 def _is_object(text: Column) -> Column:
-    """Parsers of Spark stop after the first value, whatever follows. So it is read as the one element of a list."""
+    """Spark's parsers ignore what follows the first value, so the text is parsed as the element of an array."""
     listed = f.try_parse_json(f.concat(f.lit("["), text, f.lit("]")))
     bare = f.trim(f.regexp_replace(text, r"[\r\n\t]", " "))
     one = listed.isNotNull() & f.try_variant_get(listed, "$[1]", "variant").isNull()
@@ -64,7 +64,7 @@ def _is_object(text: Column) -> Column:
 
 
 def _complete(value: Column, kind: DataType, nullable: bool = True) -> Column | None:
-    """Whether nothing is null that must not be; None when everything may."""
+    """Whether all values that must not be null are present; None when there are no such values."""
     if isinstance(kind, StructType):
         below = _all(_complete(value.getField(each.name), each.dataType, each.nullable) for each in kind.fields)
     elif isinstance(kind, ArrayType):
@@ -79,7 +79,7 @@ def _complete(value: Column, kind: DataType, nullable: bool = True) -> Column | 
 
 
 def _exact(value: Column, kind: DataType) -> Column | None:
-    """`from_json` takes anything for a text, and texts for decimals: so what a value really is is looked up."""
+    """`from_json` accepts any value as a string, and strings as decimals, so the types of these values are checked."""
     if isinstance(kind, StringType):
         return f.coalesce(f.schema_of_variant(value).isin("STRING", "VOID"), f.lit(True))
     if isinstance(kind, DecimalType):
@@ -104,7 +104,7 @@ def _all(checks: Iterable[Column | None]) -> Column | None:
 
 
 def _each(values: Column, check: Callable[[Column], Column | None]) -> Column | None:
-    """The check for every one of a list that may be null; None when there is nothing to check."""
+    """The check for every element of an array that may be null; None when there is nothing to check."""
 
     def certain(value: Column) -> Column:
         found = check(value)

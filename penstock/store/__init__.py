@@ -32,11 +32,15 @@ from penstock.model import (
     TenantId,
     Token,
 )
-from penstock.store.figures import FigureStore
+from penstock.store.audit import AuditStore
+from penstock.store.gauges import GaugeStore
+from penstock.store.insights import InsightStore
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
-from penstock.store.rollups import RollupStore
+from penstock.store.private import PrivateStore
+from penstock.store.rate_limits import RateLimitStore
+from penstock.store.samples import SampleStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.streams import StreamStore
 from penstock.store.topics import TopicStore
@@ -49,17 +53,29 @@ class Store(Protocol):
     """What every store can do. Verbs raise `QueueNotFound` for an unknown queue, unless they return it."""
 
     kind: str
-    """`postgres` or `sqlite`, for logs and error texts."""
-    figures: FigureStore
+    """`postgres` or `sqlite`, for logs and error texts only; see the `has_` flags for what a store can do."""
+    has_streams: bool
+    """Whether `streams` works; otherwise its verbs raise `Unsupported`."""
+    has_sql_publish: bool
+    """Whether a schedule's publish finds its subscribers by itself; otherwise the engine passes them along."""
+    audit: AuditStore
+    """The audit log."""
+    gauges: GaugeStore
     """How much there is to do, for the metrics."""
     jobs: JobStore
-    """Jobs, and what goes with them: request rates and the audit."""
+    """Jobs, their attempts and the limits of their queues."""
     outbox: OutboxStore
     """What would leave the machine for a phone or a mailbox."""
     pipelines: PipelineStore
     """Runs of Spark's pipelines; on PostgreSQL only."""
-    rollups: RollupStore
+    private: PrivateStore
+    """Private queues; on PostgreSQL only."""
+    rate_limits: RateLimitStore
+    """Limits of requests, shared by all nodes."""
+    insights: InsightStore
     """Insights: numbers per hour and day; on PostgreSQL only."""
+    samples: SampleStore
+    """Samples for charts."""
     schedules: ScheduleStore
     """Schedules, and the firing of those that are due."""
     streams: StreamStore
@@ -81,11 +97,11 @@ class Store(Protocol):
     # Queues
 
     async def create_queue(
-        self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime
+        self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime, *, implicit: bool = False
     ) -> tuple[Queue, bool]:
         """The new queue and True; or the queue that has the name already, unchanged, and False.
 
-        A dead-letter queue that does not exist raises `QueueNotFound`.
+        A dead-letter queue that does not exist raises `QueueNotFound`. An implicit queue numbers its messages.
         """
 
     async def get_queue(self, tenant: TenantId, name: str) -> Queue: ...
@@ -117,7 +133,10 @@ class Store(Protocol):
     async def send_many(self, entries: Sequence[Send], now: datetime) -> list[Sent | PenstockError]: ...
 
     async def receive_many(self, requests: Sequence[Receive], now: datetime) -> list[Received | PenstockError]:
-        """Claim messages for each request, in the order of the requests."""
+        """Claim messages for each request, in the order of the requests.
+
+        A claim ends early, after at least one message, when the contents reach `limits.ANSWER_BYTES`.
+        """
 
     async def delete_many(self, handles: Sequence[Handle], now: datetime) -> list[Outcome | PenstockError]: ...
 
@@ -148,6 +167,14 @@ class Store(Protocol):
     async def list_moves(self, tenant: TenantId, source: str, limit: int) -> list[MoveTask]:
         """Newest first."""
 
+    async def move_by_ids(
+        self, tenant: TenantId, source: str, ids: Sequence[int], destination: str | None, now: datetime
+    ) -> tuple[int, list[tuple[TenantId, str]]]:
+        """Move these messages at once, as a move task does; how many, and the queues that received them.
+
+        Messages that are absent, in flight or delayed stay. Raises `Conflict` when one has no queue to return to.
+        """
+
     async def run_moves(self, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
         """Carry running tasks on, each within its rate; the number moved and the queues that received."""
 
@@ -155,6 +182,9 @@ class Store(Protocol):
 
     async def sweep(self, now: datetime, limit: int) -> int:
         """Remove what has expired or belongs to nobody, at most about `limit` rows; the number removed."""
+
+    async def sweep_poison(self, max_receives: int, now: datetime, limit: int) -> int:
+        """Remove messages of implicit queues that were received so often and are not in flight; the number removed."""
 
     # Waiting
 

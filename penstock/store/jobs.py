@@ -1,4 +1,4 @@
-"""The seam of jobs: what a store can do with them. The hot verbs take batches, and answer each entry in its place."""
+"""What a store can do with jobs. The hot verbs take batches and answer in the order of the entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from penstock.model.audit import Act
 from penstock.model.jobs import (
     Attempt,
     Completion,
@@ -20,8 +19,8 @@ from penstock.model.jobs import (
     JobLimits,
     JobOutcome,
     JobStatus,
-    Lease,
     Leased,
+    LeaseRequest,
     NewJob,
 )
 from penstock.model.tenants import TenantId
@@ -32,8 +31,8 @@ class JobStore(Protocol):
 
     async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]: ...
 
-    async def lease_many(self, wishes: Sequence[Lease], now: datetime) -> list[Leased]:
-        """Claim ready jobs for each wish, in the order of the wishes; its jobs are for its workers in turn.
+    async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
+        """Claim ready jobs for each request, in the order of the requests; its jobs are for its workers in turn.
 
         Jobs whose run_at has come become ready first, and those whose lease ran out.
         """
@@ -46,7 +45,7 @@ class JobStore(Protocol):
         """Leases that end `lease_s` from now."""
 
     async def release_many(self, handles: Sequence[JobHandle], now: datetime) -> None:
-        """Undo leases that no worker came to hear of."""
+        """Undo leases whose workers left before they were answered."""
 
     async def cancel(self, tenant: TenantId, job_id: str, now: datetime) -> bool:
         """True when the job was pending."""
@@ -88,20 +87,7 @@ class JobStore(Protocol):
         """Recover and promote what is due anywhere, forget what is old; the work done, and queues with ready jobs."""
 
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
-        """Someone here waits on this queue: for the next half minute, enqueues elsewhere are worth a report.
+        """A worker of this node waits on the queue: for the next half minute, report enqueues of others.
 
-        Reports come through `Store.watch`, the queue named `jobs/` and its name.
+        Reports come through `Store.watch`, with `WAITING_PREFIX` before the name of the queue.
         """
-
-    async def take_requests(
-        self, name: str, rate: float, burst: float, wanted: int, now: datetime
-    ) -> tuple[int, float]:
-        """Of the bucket `name`: how many requests may pass, and if none, the seconds until one may."""
-
-    async def note_act(
-        self, tenant: TenantId | None, actor: str, act: str, subject: str, detail: str, now: datetime
-    ) -> None:
-        """Add to the audit."""
-
-    async def list_acts(self, tenant: TenantId | None, before: int | None, limit: int) -> list[Act]:
-        """Newest first."""

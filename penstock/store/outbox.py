@@ -17,7 +17,7 @@ class OutboxStore(Protocol):
     async def list_outbox(
         self, tenant: TenantId, *, channel: Channel | None = None, before: int | None = None, limit: int = 100
     ) -> list[OutboxItem]:
-        """Newest first, those before `before`."""
+        """Newest first, those before `before`. Ends early when they reach `limits.ANSWER_BYTES`."""
 
     async def clear_outbox(self, tenant: TenantId) -> int: ...
 

@@ -26,7 +26,7 @@ class PipelineStore(Protocol):
 
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
-    raise Unsupported("pipelines need PostgreSQL: this store has none")
+    raise Unsupported("pipelines require PostgreSQL; this server runs on SQLite")
 
 
 class NoPipelines:

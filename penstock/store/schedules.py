@@ -18,10 +18,10 @@ from penstock.model.topics import Fanout
 LONGEST_RETRY_S = 300
 """A schedule that fails waits 1, 2, 4, … seconds before it is tried again, at most so long."""
 
-Place = tuple[datetime, int]
+ScheduleCursor = tuple[datetime, int]
 """The due moment and the id of a schedule, which is how they lie in their index. A walk that begins at one does not
 meet the dead rows before it, of which there are many while a long transaction keeps them from being cleared."""
-BEGINNING: Place = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+BEGINNING: ScheduleCursor = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
 class ScheduleStore(Protocol):
@@ -43,17 +43,17 @@ class ScheduleStore(Protocol):
     async def list(
         self, tenant: TenantId, *, status: ScheduleStatus | None, kind: TargetKind | None, prefix: str, limit: int
     ) -> Sequence[Schedule]:
-        """By name."""
+        """By name, without their bodies and headers."""
 
     async def update(self, changed: Schedule, now: datetime) -> Schedule | None:
         """Write what `changed` says, unless the schedule was fired or changed since it was read: then None."""
 
     async def delete(self, tenant: TenantId, name: str) -> bool: ...
 
-    async def next_due_at(self, after: Place = BEGINNING) -> datetime | None:
+    async def next_due_at(self, after: ScheduleCursor = BEGINNING) -> datetime | None:
         """When the first of all active schedules behind a place is due. Cheap: it is asked at every poll."""
 
-    async def due(self, now: datetime, limit: int, after: Place = BEGINNING) -> Sequence[Schedule]:
+    async def due(self, now: datetime, limit: int, after: ScheduleCursor = BEGINNING) -> Sequence[Schedule]:
         """Active schedules that are due, the longest due first, those behind a place."""
 
     async def fire(self, firings: Sequence[Firing], now: datetime) -> Sequence[Fired]:

@@ -98,7 +98,7 @@ class StreamStore(Protocol):
 
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
-    raise Unsupported("streams need PostgreSQL: this store has none")
+    raise Unsupported("streams require PostgreSQL; this server runs on SQLite")
 
 
 async def _nothing(*_: object, **__: object) -> None:

@@ -20,8 +20,8 @@ from penstock.model.topics import (
     NewSubscription,
     Outgoing,
     Published,
-    RouteChanges,
     Stale,
+    SubscriberChanges,
     Subscription,
     Topic,
     TopicCounts,
@@ -70,10 +70,14 @@ class TopicStore(Protocol):
         topic: str | None = None,
         pattern: str | None = None,
         target: str | None = None,
+        every: bool = False,
         after: int = 0,
         limit: int = 100,
     ) -> list[Subscription]:
-        """By id, those after `after`: of one topic, of one pattern, of one receiving queue, or of all topics."""
+        """By id, those after `after`: of one topic, of one pattern, of one receiving queue, or of all topics.
+
+        With `every`, those of all topics and of all patterns.
+        """
 
     async def update_subscription(self, tenant: TenantId, key: str, attributes: Changes) -> Subscription: ...
 
@@ -88,7 +92,7 @@ class TopicStore(Protocol):
 
     # Publishing
 
-    async def routes(self, tenant: TenantId, since: int | None) -> RouteChanges:
+    async def routes(self, tenant: TenantId, since: int | None) -> SubscriberChanges:
         """The tenant's topics and subscriptions, or what changed since a version."""
 
     async def publish_many(self, fanouts: Sequence[Fanout], now: datetime) -> list[Published | Stale | PenstockError]:
@@ -132,15 +136,17 @@ class TopicStore(Protocol):
         before: int | None = None,
         limit: int = 100,
     ) -> list[Delivery]:
-        """Newest first, those before `before`."""
+        """Newest first, those before `before`, without their bodies and headers."""
 
     async def replay_delivery(self, tenant: TenantId, delivery_id: int, now: datetime) -> Delivery:
         """Make a finished one pending again, with all its attempts ahead of it; `Conflict` while it is not finished."""
 
     async def drop_delivery(self, tenant: TenantId, delivery_id: int) -> bool: ...
 
-    async def sweep_topics(self, now: datetime, *, delivered_before: datetime, limit: int) -> int:
-        """Remove deliveries that were made before a moment, and what nobody needs any more; the number removed."""
+    async def sweep_topics(
+        self, now: datetime, *, delivered_before: datetime, exhausted_before: datetime, limit: int
+    ) -> int:
+        """Remove deliveries that ended before these moments, and expired records; the number of deliveries removed."""
 
     # What nodes share
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ class Entry:
     anchor: str
     summary: str
     scope: str
+    """Of a token that may do this; `signature` where a signed request does instead, empty for everyone."""
     query: list[Field]
     body: list[Field]
     answers: list[tuple[str, str, list[Field]]]
@@ -47,7 +48,7 @@ def _entry(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
         path=path,
         anchor=operation["operationId"],
         summary=operation["summary"],
-        scope=security[0]["token"][0] if security else "",
+        scope=_proof(security[0]) if security else "",
         query=[_field(item["name"], item["schema"], item["required"], schemas) for item in query],
         body=_content_fields(operation.get("requestBody"), schemas),
         answers=[
@@ -56,6 +57,12 @@ def _entry(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
             if status != "default"
         ],
     )
+
+
+def _proof(security: Mapping[str, Sequence[str]]) -> str:
+    """What a caller must bring: the scope of a token, or a signature."""
+    [(scheme, scopes)] = security.items()
+    return scopes[0] if scopes else scheme
 
 
 def _content_fields(holder: Mapping[str, Any] | None, schemas: Mapping[str, Any]) -> list[Field]:

@@ -11,11 +11,17 @@ import msgspec
 
 from penstock.errors import Forbidden, Invalid, PenstockError
 from penstock.model import Scope
-from penstock.wire.faults import FAULTS, Fault
-from penstock.wire.http import SMALL_BODY, Handler, Route
-from penstock.wire.http import Fault as PutFault
+from penstock.wire.http.faults import FAULTS, Fault
+from penstock.wire.http.router import SMALL_BODY, Handler, Route
+from penstock.wire.http.router import Fault as PutFault
 
 _REFERENCE = "#/components/schemas/{name}"
+SIGNATURE = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "penstock-signature",
+    "description": "An Ed25519 signature, with the headers penstock-timestamp and penstock-nonce.",
+}
 FAULT = {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Fault")}}}
 
 
@@ -37,6 +43,12 @@ class Operation:
     """What a token needs; None serves everyone."""
     judges_token: bool = False
     """The handler looks at the Authorization header itself, and answers 401 when it names nobody."""
+    fault: type = Fault
+    """The shape of an error. A door with a shape of its own words what HTTP refuses, too."""
+    faults: Mapping[int, str] | None = None
+    """By status, what may go wrong at a door that has codes of its own; `errors` is not looked at."""
+    signed: bool = False
+    """The handler asks for a signature instead of a token: see docs/private.md."""
     errors: tuple[type[PenstockError], ...] = ()
     """What may go wrong beside what the scope, the body and the query say already."""
     safe: bool = True
@@ -52,6 +64,7 @@ class Operation:
             body_bytes=self.body_bytes,
             open=self.scope is None or self.judges_token,
             safe=self.safe,
+            words_refusals=self.fault is not Fault,
         )
 
 
@@ -68,13 +81,13 @@ def document(operations: Sequence[Operation], *, title: str, version: str) -> di
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}, "signature": SIGNATURE},
         },
     }
 
 
 def _types(operations: Iterable[Operation]) -> list[Any]:
-    named = [kind for each in operations for kind in (each.body, each.query, *each.answers.values())]
+    named = [kind for each in operations for kind in (each.body, each.query, each.fault, *each.answers.values())]
     single = [kind for given in named for kind in (given if isinstance(given, tuple) else (given,))]
     return list({_key(kind): kind for kind in single if kind is not None}.values())
 
@@ -99,13 +112,19 @@ def _describe(operation: Operation, schemas: Mapping[str, Any], components: Mapp
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation, schemas, components)],
         "responses": {str(status): _answer(operation, status, schemas) for status in operation.answers}
         | {str(status): answer for status, answer in _refusals(operation).items() if status not in operation.answers}
-        | {"default": {"description": "The request was refused.", "content": FAULT}},
-        "security": [{"token": [str(operation.scope)]}] if operation.scope is not None else [],
+        | {"default": {"description": "The request was refused.", "content": _fault_content(operation)}},
+        "security": _security(operation),
     }
     if operation.body is not None:
         content = {"application/json": {"schema": _schema(operation.body, schemas)}}
         described["requestBody"] = {"required": operation.body_required, "content": content}
     return described
+
+
+def _security(operation: Operation) -> list[dict[str, list[str]]]:
+    if operation.signed:
+        return [{"signature": []}]
+    return [{"token": [str(operation.scope)]}] if operation.scope is not None else []
 
 
 def _operation_id(operation: Operation) -> str:
@@ -141,9 +160,17 @@ def _refusals(operation: Operation) -> dict[int, dict[str, Any]]:
     named: dict[int, list[str]] = {}
     if operation.judges_token:
         named[401] = ["Unauthorized: The token is missing, or names nobody."]
-    for kind in _errors(operation):
-        named.setdefault(FAULTS[kind], []).append(f"{kind.__name__}: {kind.__doc__}")
-    return {status: {"description": " ".join(texts), "content": FAULT} for status, texts in sorted(named.items())}
+    if operation.faults is not None:
+        named |= {status: [text] for status, text in operation.faults.items()}
+    else:
+        for kind in _errors(operation):
+            named.setdefault(FAULTS[kind], []).append(f"{kind.__name__}: {kind.__doc__}")
+    content = _fault_content(operation)
+    return {status: {"description": " ".join(texts), "content": content} for status, texts in sorted(named.items())}
+
+
+def _fault_content(operation: Operation) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=operation.fault.__name__)}}}
 
 
 def _errors(operation: Operation) -> Iterator[type[PenstockError]]:

@@ -82,8 +82,8 @@ class Play:
         return None
 
     def _judged(self, step: protocol.Run) -> Iterator[tuple[int, Verdict]]:
-        for lane in step.lanes:
-            for each in lane:
+        for sequence in step.sequences:
+            for each in sequence:
                 self.ran.append(each.msg_id)
                 self.ran_at.append(self.now)
                 verdict = self.judge(each)

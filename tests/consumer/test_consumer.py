@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from datetime import timedelta
@@ -126,12 +127,22 @@ def test_a_handler_may_nack_and_dead_letter_by_itself(
     assert timedelta(minutes=59) < waits[0][1] <= timedelta(hours=1)
 
 
-@pytest.mark.parametrize(("unknown", "kept"), [("nack", 1), ("ack", 0)])
+@pytest.mark.parametrize(
+    ("unhandled", "kept", "dead"), [("error", 1, []), ("ack", 0, []), ("dead", 0, ["no handler for type strange"])]
+)
 def test_a_message_without_a_handler_is_treated_as_told(
-    start: Start, producer: Producer, queue: str, admin: psycopg.Connection[Any], unknown: str, kept: int
+    start: Start,
+    producer: Producer,
+    queue: str,
+    admin: psycopg.Connection[Any],
+    caplog: pytest.LogCaptureFixture,
+    unhandled: str,
+    kept: int,
+    dead: list[str],
 ) -> None:
-    running = start(type="known", unknown=unknown, retry_after=3600)
-    producer.send(queue, 1, type="strange")
+    caplog.set_level(logging.INFO, "penstock.consumer")
+    running = start(type="known", unhandled=unhandled, retry_after=3600)
+    strange = producer.send(queue, 1, type="strange")
     producer.send(queue, 2, type="known")
     running.await_seen(1)
     eventually(lambda: settled(admin, queue))
@@ -142,6 +153,82 @@ def test_a_message_without_a_handler_is_treated_as_told(
         [queue],
     ).fetchone()
     assert row == (kept,)
+    assert dead_events(admin, queue) == [(strange, f"consumer shop has {reason}") for reason in dead]
+    assert running.consumer.unhandled == {"strange": 1}
+    [record] = [record for record in caplog.records if "no handler" in record.getMessage()]
+    assert f"type 'strange': stream {queue}, consumer shop, event {strange}," in record.getMessage()
+    assert record.levelno == (logging.INFO if unhandled == "ack" else logging.ERROR)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+LONG = '{"n": ' + "1" * 5001 + "}"
+
+
+@pytest.mark.parametrize(("poison", "reason"), [(DEEP, "nested too deeply"), (LONG, "Exceeds the limit")])
+def test_a_payload_that_python_cannot_read_is_one_dead_letter_and_the_others_are_handled(
+    start: Start, producer: Producer, queue: str, admin: psycopg.Connection[Any], poison: str, reason: str
+) -> None:
+    handled: list[Any] = []
+    running = start(lambda message: handled.append(message.payload))
+    numbers = [admin.execute("select pgque.send(%s, 'type', %s::text)", [queue, each]).fetchone() for each in "12"]
+    bad = admin.execute("select pgque.send(%s, 'type', %s::text)", [queue, poison]).fetchone()
+    producer.send(queue, 3)
+    running.await_seen(4)
+    eventually(lambda: settled(admin, queue))
+
+    assert handled == [1, 2, 3]
+    assert all(numbers)
+    assert bad is not None
+    [(number, said)] = dead_events(admin, queue)
+    assert number == bad[0]
+    assert "the payload cannot be read" in said
+    assert reason in said
+
+
+def test_a_handler_of_the_text_alone_handles_a_payload_that_python_cannot_read(
+    start: Start, queue: str, admin: psycopg.Connection[Any]
+) -> None:
+    handled: list[int] = []
+    running = start(lambda message: handled.append(len(message.text)))
+    admin.execute("select pgque.send(%s, 'type', %s::text)", [queue, DEEP])
+    running.await_seen(1)
+    eventually(lambda: settled(admin, queue))
+
+    assert handled == [len(DEEP)]
+    assert dead_events(admin, queue) == []
+
+
+def test_what_a_transactional_handler_wrote_before_an_unreadable_payload_is_undone(
+    start: Start, producer: Producer, queue: str, admin: psycopg.Connection[Any]
+) -> None:
+    admin.execute("create table if not exists public.seen_by_handlers (queue text, event bigint)")
+
+    def write_and_read(message: Message, connection: Any) -> Any:
+        values = [message.queue, message.msg_id]
+        if isinstance(connection, psycopg.AsyncConnection):
+
+            async def both() -> None:
+                await connection.execute("insert into public.seen_by_handlers values (%s, %s)", values)
+                assert message.payload is not None
+
+            return both()
+        connection.execute("insert into public.seen_by_handlers values (%s, %s)", values)
+        assert message.payload is not None
+        return None
+
+    running = start(write_and_read, transactional=True)
+    admin.execute("select pgque.send(%s, 'type', %s::text)", [queue, DEEP])
+    good = producer.send(queue, "good")
+    running.await_seen(2)
+    eventually(lambda: settled(admin, queue))
+
+    written = admin.execute("select event from public.seen_by_handlers where queue = %s", [queue]).fetchall()
+    assert written == [(good,)]
+    assert len(dead_events(admin, queue)) == 1
+
+
+def dead_events(admin: psycopg.Connection[Any], queue: str) -> list[tuple[Any, ...]]:
+    return admin.execute("select ev_id, dl_reason from pgque.dlq_inspect(%s)", [queue]).fetchall()
 
 
 # Connections

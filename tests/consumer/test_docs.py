@@ -16,7 +16,6 @@ from penstock.consumer.asynchronous import AsyncWorker
 from penstock.consumer.options import Options, Settled
 from penstock.consumer.sync import SyncWorker
 from penstock.consumer.worker import Worker
-from penstock.store.postgres.migrate import migrate
 from tests.consumer.conftest import PATIENCE_S
 from tests.consumer.looking import eventually, settled
 from tests.test_docs import blocks, page, quoted, rows, section
@@ -25,9 +24,8 @@ DOCUMENTED_DSN = "postgresql://localhost/shop"
 
 
 @pytest.fixture
-def dsn(fresh_database: str) -> str:
-    asyncio.run(migrate(fresh_database))
-    return fresh_database
+def dsn(migrated_database: str) -> str:
+    return migrated_database
 
 
 def tick(worker: Worker) -> None:

@@ -16,7 +16,7 @@ NOWHERE = "postgresql://nowhere.invalid/none"
     [
         ({"max_messages": 0}, "max_messages must be at least 1"),
         ({"concurrency": 0}, "concurrency must be at least 1"),
-        ({"unknown": "ignore"}, "unknown must be 'nack' or 'ack'"),
+        ({"unhandled": "ignore"}, "unhandled must be 'error', 'ack' or 'dead'"),
         ({"dead_interval": 5}, "name the subconsumer"),
         ({"subconsumer": "a", "min_count": 5}, "no min_interval, min_count or min_lag"),
     ],

@@ -134,9 +134,9 @@ def test_messages_of_a_key_share_a_lane_and_others_have_one_each() -> None:
     found = handlers(ordered_by="extra1")
     messages = [message(1, key="a"), message(2, key="b"), message(3, key="a"), message(4)]
 
-    lanes = [[each.msg_id for each in lane] for lane in found.lanes(messages)]
+    sequences = [[each.msg_id for each in sequence] for sequence in found.sequences(messages)]
 
-    assert lanes == [[1, 3], [2], [4]]
+    assert sequences == [[1, 3], [2], [4]]
 
 
 def test_a_failed_ordered_message_is_tried_again_in_place_before_those_behind_it() -> None:
@@ -205,7 +205,7 @@ def test_the_first_queue_is_drained_before_the_second_is_touched() -> None:
 
     def more(step: protocol.Step) -> bool:
         """Something comes for the first queue while the second is being served."""
-        if isinstance(step, protocol.Run) and step.lanes[0][0].msg_id == 3:
+        if isinstance(step, protocol.Run) and step.sequences[0][0].msg_id == 3:
             play.queues["high"].append([message(5)])
         return isinstance(step, protocol.Wait)
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from penstock.consumer import Consumer, Message, MultiQueueConsumer, Producer, connect
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 from tests.consumer.conftest import PATIENCE_S
 from tests.consumer.looking import eventually, settled

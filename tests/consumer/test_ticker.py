@@ -17,9 +17,9 @@ from penstock.store.postgres.store import PostgresStore
 
 
 @pytest.fixture
-async def engines(fresh_database: str) -> AsyncIterator[list[Engine]]:
+async def engines(migrated_database: str) -> AsyncIterator[list[Engine]]:
     """Two nodes on one database."""
-    found = [Engine(PostgresStore(fresh_database)) for _ in range(2)]
+    found = [Engine(PostgresStore(migrated_database)) for _ in range(2)]
     for engine in found:
         await engine.open()
     yield found
@@ -64,11 +64,11 @@ async def test_one_node_ticks_and_another_takes_over_when_it_is_gone(engines: li
     assert await second.once() == 1
 
 
-async def test_a_ticker_that_lost_its_connection_gets_another(engines: list[Engine], fresh_database: str) -> None:
+async def test_a_ticker_that_lost_its_connection_gets_another(engines: list[Engine], migrated_database: str) -> None:
     ticker = Ticker(engines[0])
     await engines[0].streams.create(DEFAULT_TENANT, "orders", {})
     await ticker.once()
-    with psycopg.connect(fresh_database, autocommit=True) as connection:
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
         connection.execute(
             "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
             " where application_name = 'penstock ticker' and datname = current_database()"
@@ -85,12 +85,12 @@ async def test_a_ticker_that_lost_its_connection_gets_another(engines: list[Engi
 
 
 async def test_a_stream_that_cannot_be_ticked_does_not_stop_the_others(
-    engines: list[Engine], fresh_database: str, caplog: pytest.LogCaptureFixture
+    engines: list[Engine], migrated_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("broken", "sound"):
         await engines[0].streams.create(DEFAULT_TENANT, name, {})
         await send(engines[0], name)
-    with psycopg.connect(fresh_database, autocommit=True) as connection:
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
         row: Any = connection.execute("select queue_tick_seq from pgque.queue where queue_name = 'broken'").fetchone()
         connection.execute(f"alter sequence {row[0]} rename to missing".encode())
 
@@ -99,11 +99,11 @@ async def test_a_stream_that_cannot_be_ticked_does_not_stop_the_others(
 
 
 async def test_the_keeper_brings_back_what_is_due_and_turns_the_tables(
-    engines: list[Engine], fresh_database: str
+    engines: list[Engine], migrated_database: str
 ) -> None:
     streams = engines[0].streams
     await streams.create(DEFAULT_TENANT, "orders", {"rotation_period": 1})
-    with psycopg.connect(fresh_database, autocommit=True) as connection:
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
         connection.execute("update pgque.queue set queue_switch_time = now() - interval '1 hour'")
         before: Any = connection.execute("select queue_cur_table from pgque.queue").fetchone()
         keeper = StreamKeeper(engines[0])

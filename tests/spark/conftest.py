@@ -1,4 +1,4 @@
-"""One Spark for all these tests: it takes ten seconds to start."""
+"""One Spark session for all these tests: it takes ten seconds to start."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.session import session
+from penstock.spark.running.session import session
 from tests import cluster
 from tests.spark import quick_java
 
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For a handful of rows, compiling a plan takes longer than interpreting it. Tests with their own Spark compile."""
+
 
 @pytest.fixture(scope="session", autouse=True)
-def scratch(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
-    """What Sparks leave behind when they are killed lies with what other tests leave, and goes with it."""
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Temporary files of Spark are in pytest's folder, which also removes those of killed processes."""
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("JAVA_HOME", str(quick_java.home(pytestconfig.cache.mkdir("spark"), folder)))
+        environment.setenv("JAVA_HOME", str(quick_java.home(folder)))
         environment.setenv("SPARK_LOCAL_DIRS", str(folder))
         yield
 
 
 @pytest.fixture(scope="session")
 def spark(scratch: None) -> Iterator[SparkSession]:
-    made = session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    made = session("tests", master="local[2]", settings=SMALL)
     yield made
     made.stop()
 

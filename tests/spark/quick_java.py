@@ -1,13 +1,14 @@
-"""A Java for the Sparks of the tests, which live for seconds.
+"""Java for Spark sessions that live for seconds.
 
-No thorough compiling: a run of a pipeline takes half of the processor time without it. And most classes come ready from
-an archive that one process of the tests makes for all: that halves the time to start once more.
+Only the quick compiler is used: a pipeline run then takes half the processor time. Most classes are loaded from a
+class-data archive that one test process makes for all, also for later runs: that halves the time to start.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from penstock.spark.java import java_home
+from penstock.spark.running.java import java_home
 from tests.system.serving import environment
 
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -24,10 +25,10 @@ _SCRIPT = """#!/bin/sh
 exec "{java}" {flags} "$@"
 """
 
-# As much of Spark as the tests have in common; its classes are archived when Java ends.
+# The parts of Spark that most tests use; their classes are archived when Java ends.
 _LIFE = """
 import sys
-from penstock.spark.session import session
+from penstock.spark.running.session import session
 spark = session("archive", master="local[2]", settings={"spark.driver.extraJavaOptions": sys.argv[1]})
 rows = spark.range(10).selectExpr("id % 3 as key", "id").repartition(2).groupBy("key").count()
 rows.write.parquet(sys.argv[2] + "/rows")
@@ -40,12 +41,12 @@ spark.stop()
 """
 
 
-def home(kept: Path, own: Path) -> Path:
-    """A Java home whose temporary files are in a folder of this test process; the archive is kept for the next."""
+def home(own: Path) -> Path:
+    """A Java home whose temporary files are in a folder of this test process."""
     java = java_home() / "bin" / "java"
     flags = [*FLAGS, f"-Djava.io.tmpdir={own}"]
-    if (archive := _archive(kept, java)) is not None:
-        # A Java with other classes finds that the archive is not for it, and would say so.
+    if (archive := _archive(_shared(), java)) is not None:
+        # Java warns about an archive that does not fit its classes.
         flags += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
     script = own / "java" / "bin" / "java"
     script.parent.mkdir(parents=True)
@@ -54,10 +55,20 @@ def home(kept: Path, own: Path) -> Path:
     return own / "java"
 
 
-def _archive(kept: Path, java: Path) -> Path | None:
-    """Made by whoever comes first. None when this Java cannot make one."""
+def _shared() -> Path:
+    """A folder of this user alone, for archives that all test runs share."""
+    folder = Path(tempfile.gettempdir()) / f"penstock-tests-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise RuntimeError(f"{folder} belongs to another user, or others may write to it: remove it")
+    return folder
+
+
+def _archive(shared: Path, java: Path) -> Path | None:
+    """The archive, which the first process makes. None when this Java cannot make one."""
     of = f"{java} {java.stat().st_mtime_ns} {sys.prefix} {pyspark.__version__}"
-    archive = kept / f"{hashlib.sha256(of.encode()).hexdigest()[:16]}.jsa"
+    archive = shared / f"{hashlib.sha256(of.encode()).hexdigest()[:16]}.jsa"
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():

@@ -12,6 +12,7 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.model import TenantId
 from penstock.store import Store
+from tests.shared_store import shared_postgres
 from tests.store.caller import Caller
 
 STORES = ["postgres", "sqlite-file", "sqlite-memory"]
@@ -22,6 +23,7 @@ class MakeQueue(Protocol):
 
 
 def build(kind: str, request: pytest.FixtureRequest) -> Store:
+    """A store of the test's own."""
     if kind == "postgres":
         from penstock.store.postgres.store import PostgresStore
 
@@ -34,7 +36,7 @@ def build(kind: str, request: pytest.FixtureRequest) -> Store:
 
 @pytest.fixture(params=STORES)
 def closed_store(request: pytest.FixtureRequest) -> Store:
-    return build(request.param, request)
+    return shared_postgres(request) if request.param == "postgres" else build(request.param, request)
 
 
 @pytest.fixture

@@ -3,7 +3,92 @@
 
 CREATE SCHEMA penstock;
 
+CREATE TYPE penstock.new_publish AS (
+	tenant_id bigint,
+	message_id text,
+	topic_id bigint,
+	topic text,
+	routing_key text,
+	version bigint,
+	group_id text,
+	dedup_id text,
+	dedup_scope text,
+	sequence_mark text,
+	pending_id bigint
+);
+
+CREATE TYPE penstock.published_delivery AS (
+	publish integer,
+	subscription_id bigint,
+	subscription_key text,
+	endpoint text,
+	lane bigint,
+	body integer,
+	headers text,
+	secret text,
+	delays double precision[],
+	dead_letter_queue text,
+	confirms boolean
+);
+
+CREATE TYPE penstock.published_event AS (
+	publish integer,
+	stream text,
+	kind text,
+	body integer
+);
+
+CREATE TYPE penstock.published_item AS (
+	publish integer,
+	channel text,
+	address text,
+	subject text,
+	body integer,
+	attributes text
+);
+
+CREATE TYPE penstock.published_message AS (
+	publish integer,
+	tenant_id bigint,
+	queue text,
+	body integer,
+	is_json boolean,
+	delay_s integer,
+	group_id text,
+	dedup_id text,
+	attributes text,
+	headers text,
+	trace text,
+	size integer,
+	dead_letter_queue text
+);
+
+CREATE TYPE penstock.send_entry AS (
+	"position" integer,
+	queue_id bigint,
+	bin_id bigint,
+	fifo boolean,
+	lifo boolean,
+	implicit boolean,
+	max_length bigint,
+	group_id text,
+	dedup_id text,
+	dedup_group text,
+	dedup_window_s integer,
+	priority integer,
+	delay_s integer,
+	retention_s integer
+);
+
 CREATE FUNCTION penstock.add_counts(p_bin bigint, p_arrived bigint, p_departed bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.admit_publishes(p_publishes penstock.new_publish[], OUT statuses text[], OUT skip boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.admit_sends(p_entries penstock.send_entry[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -27,13 +112,34 @@ CREATE FUNCTION penstock.announce_limited(p_queues integer[], p_now timestamp wi
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.answer_without_lease(p_tenant bigint, p_queue integer, p_number bigint) RETURNS text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.any_head(p_bin bigint) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.archive(queue text, id bigint, lease bigint DEFAULT NULL::bigint) RETURNS boolean
+CREATE FUNCTION penstock.finish_batch(p_queue text, p_ids bigint[], p_leases bigint[], p_archive boolean) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off';
+
+CREATE FUNCTION penstock.archive(queue text, id bigint, lease bigint DEFAULT NULL::bigint) RETURNS boolean
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT (cardinality(penstock.finish_batch(queue, ARRAY[id], ARRAY[lease], true)) = 1);
+END;
+
+CREATE FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[] DEFAULT NULL::bigint[]) RETURNS bigint[]
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT penstock.finish_batch(queue, ids, leases, true) AS finish_batch;
+END;
 
 CREATE FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
@@ -80,7 +186,7 @@ CREATE TABLE penstock.queues (
     name text NOT NULL,
     bin_id bigint DEFAULT nextval('penstock.bin_ids'::regclass) NOT NULL,
     fifo boolean GENERATED ALWAYS AS ((name ~~ '%.fifo'::text)) STORED,
-    visibility_timeout_s integer DEFAULT 30 NOT NULL,
+    visibility_timeout_s integer,
     delay_s integer DEFAULT 0 NOT NULL,
     retention_s integer DEFAULT 345600 NOT NULL,
     receive_wait_s integer DEFAULT 0 NOT NULL,
@@ -97,7 +203,8 @@ CREATE TABLE penstock.queues (
     tags jsonb DEFAULT '{}'::jsonb NOT NULL,
     labels jsonb DEFAULT '{}'::jsonb NOT NULL,
     created_at timestamp with time zone NOT NULL,
-    updated_at timestamp with time zone NOT NULL
+    updated_at timestamp with time zone NOT NULL,
+    implicit boolean DEFAULT false NOT NULL
 );
 
 CREATE FUNCTION penstock.check_fit(p_queue penstock.queues) RETURNS void
@@ -108,12 +215,20 @@ CREATE FUNCTION penstock.check_isolation() RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[]) RETURNS void
+CREATE FUNCTION penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[], p_run_ats timestamp with time zone[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.check_json(p_field text, p_texts text[]) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.check_messages(p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[]) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.check_moments(p_field text, p_moments timestamp with time zone[]) RETURNS void
+    LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.check_range(p_field text, p_value bigint, p_low bigint, p_high bigint) RETURNS void
@@ -151,11 +266,13 @@ CREATE TABLE penstock.messages (
     trace text,
     attributes json,
     headers json,
-    body text NOT NULL
+    body text NOT NULL,
+    receives_before integer DEFAULT 0 NOT NULL,
+    sequence bigint
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0');
 
-CREATE FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.messages
+CREATE FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) RETURNS SETOF penstock.messages
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -231,7 +348,7 @@ CREATE TABLE penstock.jobs (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0');
 
-CREATE FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.jobs
+CREATE FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) RETURNS SETOF penstock.jobs
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -240,6 +357,10 @@ CREATE FUNCTION penstock.claim_key(p_name text) RETURNS bigint
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.claim_next(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) RETURNS SETOF penstock.messages
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.claim_next_within(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) RETURNS SETOF penstock.messages
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -252,6 +373,10 @@ CREATE FUNCTION penstock.collect_staged(p_before timestamp with time zone) RETUR
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.complete_leased(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -276,6 +401,7 @@ CREATE TABLE penstock.subscriptions (
     secret text,
     version bigint NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    target_tenant_id bigint,
     CONSTRAINT subscriptions_check CHECK (((topic_id IS NULL) <> (pattern IS NULL)))
 );
 
@@ -289,6 +415,10 @@ CREATE FUNCTION penstock.count_jobs(p_tenant bigint, p_queue text) RETURNS TABLE
 
 CREATE FUNCTION penstock.count_queues(p_tenant bigint, p_names text[], p_now timestamp with time zone) RETURNS TABLE(tenant_id bigint, queue text, visible bigint, in_flight bigint, delayed bigint, sent bigint, oldest_sent_at timestamp with time zone, newest_sent_at timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.create_implicit_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.create_queue(queue text, settings jsonb DEFAULT '{}'::jsonb) RETURNS boolean
@@ -311,7 +441,30 @@ CREATE FUNCTION penstock.current_tenant() RETURNS bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.default_visibility_timeout_s() RETURNS integer
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.delete_one(p_queue text, p_id bigint, p_lease bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.delete(queue text, id bigint, lease bigint DEFAULT NULL::bigint) RETURNS boolean
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT penstock.delete_one(queue, id, lease) AS delete_one;
+END;
+
+CREATE FUNCTION penstock.delete_batch(queue text, ids bigint[], leases bigint[] DEFAULT NULL::bigint[]) RETURNS bigint[]
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT penstock.finish_batch(queue, ids, leases, false) AS finish_batch;
+END;
+
+CREATE FUNCTION penstock.delivery_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
+    LANGUAGE sql STABLE;
+
+CREATE FUNCTION penstock.describe_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[]) RETURNS penstock.send_entry[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -351,6 +504,10 @@ CREATE FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_num
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max integer, p_dead_letters text, OUT max_receives integer, OUT target penstock.queues, OUT missing boolean) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -383,7 +540,19 @@ CREATE FUNCTION penstock.finish_deliveries(p_ids bigint[], p_leases bigint[], p_
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.finish_in_queues(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.finish_many(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.finish_missed(p_positions integer[], p_answers text[], p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.finish_others(p_tenant bigint, p_queue text, p_ids bigint[], p_leases bigint[], p_done bigint[], p_archive boolean, p_now timestamp with time zone) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -447,6 +616,14 @@ CREATE FUNCTION penstock.fire_topic(p_schedule penstock.schedules, p_times text[
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.first_in_flight(p_bin bigint, p_group text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.first_within(p_bin bigint, p_ids bigint[], p_bytes bigint) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.fold_counts() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -462,9 +639,20 @@ CREATE FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit 
 CREATE FUNCTION penstock.group_key(p_bin bigint, p_group text) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION penstock.has_large_number(p_text text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread double precision) RETURNS double precision
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.job_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
+    LANGUAGE sql STABLE;
 
 CREATE FUNCTION penstock.job_place(p_priority integer, p_number bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE;
@@ -477,7 +665,11 @@ CREATE FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) RETURNS uuid
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) RETURNS TABLE(request integer, next_due_at timestamp with time zone, place bigint, id bigint, lease_token uuid, due_at timestamp with time zone, payload json, priority integer, attempts integer, retry_count integer, max_retries integer, lease_lost_count integer, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, leased_at timestamp with time zone, worker text, error text)
+CREATE FUNCTION penstock.json_depth(p_text text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint DEFAULT '9223372036854775807'::bigint) RETURNS TABLE(request integer, next_due_at timestamp with time zone, place bigint, id bigint, lease_token uuid, due_at timestamp with time zone, payload json, priority integer, attempts integer, retry_count integer, max_retries integer, lease_lost_count integer, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, leased_at timestamp with time zone, worker text, error text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -534,6 +726,10 @@ CREATE FUNCTION penstock.lock_groups_of(p_tenants bigint[], p_queues text[], p_i
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.lock_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_groups text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.lock_topic_group(p_topic bigint, p_group text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -546,8 +742,18 @@ CREATE FUNCTION penstock.make_job_queues(p_tenants bigint[], p_names text[], p_n
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.message_bytes(p_body text, p_attributes json, p_headers json) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    BEGIN ATOMIC
+ SELECT ((octet_length(p_body) + COALESCE(octet_length((p_attributes)::text), 0)) + COALESCE(octet_length((p_headers)::text), 0));
+END;
+
 CREATE FUNCTION penstock.metrics(queue text DEFAULT NULL::text) RETURNS TABLE(queue_name text, visible bigint, in_flight bigint, delayed bigint, sent bigint, oldest_age interval, newest_age interval)
     LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.move_by_ids(p_tenant bigint, p_source text, p_ids bigint[], p_destination text, p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.move_home(p_source penstock.queues, p_ids bigint[], p_target penstock.queues, p_now timestamp with time zone) RETURNS integer
@@ -577,6 +783,10 @@ CREATE FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_scope te
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.number_publishes(p_publishes penstock.new_publish[], p_now timestamp with time zone, INOUT skip boolean[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.pattern_expression(p_pattern text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -602,7 +812,12 @@ CREATE FUNCTION penstock.place_of(p_priority integer, p_id bigint, p_lifo boolea
 
 CREATE FUNCTION penstock.pop(queue text, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, body text, headers jsonb, attributes jsonb, sent_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off';
 
 CREATE FUNCTION penstock.promote_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -624,7 +839,7 @@ CREATE FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json bool
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], p_topic_ids bigint[], p_topics text[], p_routing_keys text[], p_versions bigint[], p_groups text[], p_dedups text[], p_dedup_scopes text[], p_marks text[], p_outbox bigint[], p_bodies text[], p_send_of integer[], p_send_queues text[], p_send_bodies integer[], p_send_json boolean[], p_send_delays integer[], p_send_groups text[], p_send_dedups text[], p_send_attributes text[], p_send_headers text[], p_send_traces text[], p_send_sizes integer[], p_send_dead_letters text[], p_stream_of integer[], p_stream_names text[], p_stream_kinds text[], p_stream_bodies integer[], p_web_of integer[], p_web_subscriptions bigint[], p_web_keys text[], p_web_endpoints text[], p_web_lanes bigint[], p_web_bodies integer[], p_web_headers text[], p_web_secrets text[], p_web_delays text[], p_web_dead_letters text[], p_web_confirms boolean[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
+CREATE FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -650,7 +865,26 @@ CREATE FUNCTION penstock.publish_staged_stream(p_attempts bigint[], p_name text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_to(p_tenant bigint, p_subscriptions bigint[], p_topic text, p_key text, p_message_id text, p_sequence bigint, p_body text, p_json boolean, p_subject text, p_attributes text, p_headers text, p_delay integer, p_group text, p_dedup text, p_now timestamp with time zone) RETURNS void
+CREATE TABLE penstock.pending_publishes (
+    id bigint CONSTRAINT publish_outbox_id_not_null NOT NULL,
+    tenant_id bigint CONSTRAINT publish_outbox_tenant_id_not_null NOT NULL,
+    topic text,
+    routing_key text,
+    subscription_ids bigint[] CONSTRAINT publish_outbox_subscription_ids_not_null NOT NULL,
+    message_id text CONSTRAINT publish_outbox_message_id_not_null NOT NULL,
+    body text CONSTRAINT publish_outbox_body_not_null NOT NULL,
+    is_json boolean CONSTRAINT publish_outbox_is_json_not_null NOT NULL,
+    subject text,
+    attributes json,
+    headers json,
+    delay_s integer,
+    group_id text,
+    dedup_id text,
+    sequence bigint,
+    published_at timestamp with time zone CONSTRAINT publish_outbox_published_at_not_null NOT NULL
+);
+
+CREATE FUNCTION penstock.publish_to(p_publish penstock.pending_publishes) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -666,6 +900,9 @@ CREATE FUNCTION penstock.purge_queue_row(p_tenant bigint, p_name text) RETURNS b
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.queue_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
+    LANGUAGE sql STABLE;
+
 CREATE FUNCTION penstock.raise_code(p_code text, p_queue text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -676,17 +913,26 @@ CREATE FUNCTION penstock.raise_version(p_tenant bigint) RETURNS bigint
 
 CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAULT NULL::integer, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off';
 
-CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) RETURNS TABLE(request integer, code text, next_due_at timestamp with time zone, place bigint, id bigint, lease bigint, body text, is_json boolean, priority smallint, receives integer, sent_at timestamp with time zone, first_received_at timestamp with time zone, visible_at timestamp with time zone, group_id text, dedup_id text, attributes json, headers json, trace text, dead_letter_source text)
+CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint DEFAULT NULL::bigint) RETURNS TABLE(request integer, code text, next_due_at timestamp with time zone, place bigint, id bigint, lease bigint, body text, is_json boolean, priority smallint, receives integer, sent_at timestamp with time zone, first_received_at timestamp with time zone, visible_at timestamp with time zone, group_id text, dedup_id text, attributes json, headers json, trace text, dead_letter_source text, sequence bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.record_rollup_errors(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.record_insight_errors(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.record_rollups(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.record_insights(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.record_published(p_publishes penstock.new_publish[], p_skip boolean[], p_message_ids text[], p_bodies text[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -702,7 +948,19 @@ CREATE FUNCTION penstock.release_due(p_queue penstock.queues, p_max integer, p_t
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.release_due_groups(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.remove_expired_head(p_bin bigint, p_id bigint, p_group text, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -730,19 +988,36 @@ CREATE FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text,
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT penstock.send_one(queue, (message)::text, true, headers, delay_s, priority, group_id, dedup_id, retention_s) AS send_one;
+END;
+
 CREATE FUNCTION penstock.send(queue text, body text, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT penstock.send_one(queue, body, false, headers, delay_s, priority, group_id, dedup_id, retention_s) AS send_one;
+END;
+
+CREATE FUNCTION penstock.send_as_it_is(p_tenants bigint[], p_queues text[], p_publish penstock.pending_publishes) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[] DEFAULT NULL::jsonb[], delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_ids text[] DEFAULT NULL::text[], retention_s integer DEFAULT NULL::integer, is_json boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off';
 
-CREATE FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) RETURNS record
+CREATE FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -750,7 +1025,15 @@ CREATE FUNCTION penstock.send_dead_letters(p_tenants bigint[], p_queues text[], 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) RETURNS record
+CREATE FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.send_published(p_publishes penstock.new_publish[], p_skip boolean[], p_sequences bigint[], p_bodies text[], p_messages penstock.published_message[], p_now timestamp with time zone, OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.send_to_queues(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -770,7 +1053,7 @@ CREATE FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestam
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.settle_rollups(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) RETURNS integer
+CREATE FUNCTION penstock.settle_insights(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -790,9 +1073,12 @@ CREATE FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline text, p_se
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.stream_exists(p_stream text) RETURNS boolean
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
+CREATE FUNCTION penstock.store_sends(p_entries penstock.send_entry[], p_ids bigint[], p_bodies text[], p_json boolean[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.stream_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
+    LANGUAGE sql STABLE;
 
 CREATE FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -810,8 +1096,12 @@ CREATE FUNCTION penstock.subscribe_events(pattern text, queue text) RETURNS bool
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) RETURNS record
+CREATE FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_target_tenant bigint, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.subscriptions_of_key(p_tenant bigint, p_key text) RETURNS bigint[]
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.sweep(p_now timestamp with time zone, p_limit integer) RETURNS integer
@@ -826,7 +1116,11 @@ CREATE FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_limit i
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_limit integer) RETURNS integer
+CREATE FUNCTION penstock.sweep_poison(p_max integer, p_now timestamp with time zone, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_exhausted_before timestamp with time zone, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -994,6 +1288,40 @@ CREATE VIEW penstock.done_jobs AS
     NULL::timestamp with time zone AS lease_expires_at
    FROM penstock.finished_jobs f;
 
+CREATE TABLE penstock.insight_errors (
+    tenant_id bigint CONSTRAINT rollup_errors_tenant_id_not_null NOT NULL,
+    starts_at timestamp with time zone CONSTRAINT rollup_errors_starts_at_not_null NOT NULL,
+    kind text CONSTRAINT rollup_errors_kind_not_null NOT NULL,
+    name text CONSTRAINT rollup_errors_name_not_null NOT NULL,
+    shape text CONSTRAINT rollup_errors_shape_not_null NOT NULL,
+    count bigint CONSTRAINT rollup_errors_count_not_null NOT NULL,
+    example text CONSTRAINT rollup_errors_example_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT rollup_errors_recorded_at_not_null NOT NULL
+);
+
+CREATE TABLE penstock.insights (
+    tenant_id bigint CONSTRAINT rollups_tenant_id_not_null NOT NULL,
+    step text CONSTRAINT rollups_step_not_null NOT NULL,
+    starts_at timestamp with time zone CONSTRAINT rollups_starts_at_not_null NOT NULL,
+    kind text CONSTRAINT rollups_kind_not_null NOT NULL,
+    name text CONSTRAINT rollups_name_not_null NOT NULL,
+    sent bigint CONSTRAINT rollups_sent_not_null NOT NULL,
+    done bigint CONSTRAINT rollups_done_not_null NOT NULL,
+    retried bigint CONSTRAINT rollups_retried_not_null NOT NULL,
+    failed bigint CONSTRAINT rollups_failed_not_null NOT NULL,
+    dead bigint CONSTRAINT rollups_dead_not_null NOT NULL,
+    retry_rate double precision,
+    dead_rate double precision,
+    per_second double precision CONSTRAINT rollups_per_second_not_null NOT NULL,
+    p50_s double precision,
+    p95_s double precision,
+    p99_s double precision,
+    max_s double precision,
+    recorded_at timestamp with time zone CONSTRAINT rollups_recorded_at_not_null NOT NULL,
+    CONSTRAINT rollups_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'job'::text, 'stream'::text, 'delivery'::text]))),
+    CONSTRAINT rollups_step_check CHECK ((step = ANY (ARRAY['hour'::text, 'day'::text])))
+);
+
 CREATE TABLE penstock.job_attempts (
     queue_id integer NOT NULL,
     job_id bigint NOT NULL,
@@ -1118,7 +1446,8 @@ CREATE TABLE penstock.move_tasks (
     to_move bigint NOT NULL,
     failure text,
     started_at timestamp with time zone NOT NULL,
-    stepped_at timestamp with time zone NOT NULL
+    stepped_at timestamp with time zone NOT NULL,
+    destination text
 );
 
 ALTER TABLE penstock.move_tasks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -1145,6 +1474,15 @@ CREATE TABLE penstock.outbox (
 
 ALTER TABLE penstock.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME penstock.outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE penstock.pending_publishes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.pending_publishes_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1180,40 +1518,85 @@ ALTER TABLE penstock.pipeline_runs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
-CREATE SEQUENCE penstock.publication_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE TABLE penstock.publish_outbox (
+CREATE TABLE penstock.private_queues (
     id bigint NOT NULL,
-    tenant_id bigint NOT NULL,
-    topic text,
-    routing_key text,
-    subscription_ids bigint[] NOT NULL,
-    message_id text NOT NULL,
-    body text NOT NULL,
-    is_json boolean NOT NULL,
-    subject text,
-    attributes json,
-    headers json,
-    delay_s integer,
-    group_id text,
-    dedup_id text,
-    sequence bigint,
-    published_at timestamp with time zone NOT NULL
+    version bigint DEFAULT 1 NOT NULL,
+    recipient_id bytea NOT NULL,
+    sender_id bytea NOT NULL,
+    notifier_id bytea,
+    link_id bytea,
+    recipient_keys bytea[] NOT NULL,
+    sender_key bytea,
+    notifier_key bytea,
+    status text DEFAULT 'active'::text NOT NULL,
+    block_reason text,
+    fixed_data bytea,
+    mutable_data bytea,
+    webhook_key text,
+    service_id bigint,
+    created_at timestamp with time zone NOT NULL,
+    touched_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT private_queues_link_id_check CHECK ((octet_length(link_id) = 24)),
+    CONSTRAINT private_queues_notifier_id_check CHECK ((octet_length(notifier_id) = 24)),
+    CONSTRAINT private_queues_notifier_key_check CHECK ((octet_length(notifier_key) = 32)),
+    CONSTRAINT private_queues_recipient_id_check CHECK ((octet_length(recipient_id) = 24)),
+    CONSTRAINT private_queues_recipient_keys_check CHECK (((cardinality(recipient_keys) >= 1) AND (cardinality(recipient_keys) <= 8))),
+    CONSTRAINT private_queues_sender_id_check CHECK ((octet_length(sender_id) = 24)),
+    CONSTRAINT private_queues_sender_key_check CHECK ((octet_length(sender_key) = 32)),
+    CONSTRAINT private_queues_status_check CHECK ((status = ANY (ARRAY['active'::text, 'suspended'::text, 'blocked'::text])))
 );
 
-ALTER TABLE penstock.publish_outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME penstock.publish_outbox_id_seq
+ALTER TABLE penstock.private_queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.private_queues_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE VIEW penstock.private_records AS
+ SELECT id,
+    version,
+    recipient_id,
+    sender_id,
+    notifier_id,
+    link_id,
+    recipient_keys,
+    sender_key,
+    notifier_key,
+    status,
+    block_reason,
+    webhook_key,
+    service_id,
+    created_at,
+    touched_at
+   FROM penstock.private_queues
+  WHERE (deleted_at IS NULL);
+
+CREATE TABLE penstock.private_services (
+    id bigint NOT NULL,
+    fingerprint bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT private_services_fingerprint_check CHECK ((octet_length(fingerprint) = 32))
+);
+
+ALTER TABLE penstock.private_services ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.private_services_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE SEQUENCE penstock.publication_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE VIEW penstock.queue_list AS
  SELECT q.id,
@@ -1239,9 +1622,16 @@ CREATE VIEW penstock.queue_list AS
     q.labels,
     q.created_at,
     q.updated_at,
-    d.name AS dead_letter_queue
+    q.implicit,
+    d.name AS dead_letter_queue,
+    COALESCE(q.visibility_timeout_s, penstock.default_visibility_timeout_s()) AS applied_visibility_timeout_s
    FROM (penstock.queues q
      LEFT JOIN penstock.queues d ON ((d.id = q.dead_letter_queue_id)));
+
+CREATE TABLE penstock.queue_sequences (
+    queue_id bigint NOT NULL,
+    last bigint NOT NULL
+);
 
 ALTER TABLE penstock.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME penstock.queues_id_seq
@@ -1268,46 +1658,26 @@ CREATE TABLE penstock.records (
     created_at timestamp with time zone NOT NULL
 );
 
-CREATE TABLE penstock.rollup_errors (
-    tenant_id bigint NOT NULL,
-    starts_at timestamp with time zone NOT NULL,
-    kind text NOT NULL,
-    name text NOT NULL,
-    shape text NOT NULL,
-    count bigint NOT NULL,
-    example text NOT NULL,
-    recorded_at timestamp with time zone NOT NULL
-);
-
-CREATE TABLE penstock.rollups (
-    tenant_id bigint NOT NULL,
-    step text NOT NULL,
-    starts_at timestamp with time zone NOT NULL,
-    kind text NOT NULL,
-    name text NOT NULL,
-    sent bigint NOT NULL,
-    done bigint NOT NULL,
-    retried bigint NOT NULL,
-    failed bigint NOT NULL,
-    dead bigint NOT NULL,
-    retry_rate double precision,
-    dead_rate double precision,
-    per_second double precision NOT NULL,
-    p50_s double precision,
-    p95_s double precision,
-    p99_s double precision,
-    max_s double precision,
-    recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT rollups_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'job'::text, 'stream'::text, 'delivery'::text]))),
-    CONSTRAINT rollups_step_check CHECK ((step = ANY (ARRAY['hour'::text, 'day'::text])))
-);
-
 CREATE TABLE penstock.route_removals (
     tenant_id bigint NOT NULL,
     version bigint NOT NULL,
     topic_id bigint,
     subscription_id bigint,
     removed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.samples (
+    tenant_id bigint NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    step smallint NOT NULL,
+    starts_at timestamp with time zone NOT NULL,
+    arrived bigint,
+    departed bigint,
+    waiting bigint NOT NULL,
+    oldest_s double precision,
+    CONSTRAINT samples_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'job'::text, 'consumer'::text]))),
+    CONSTRAINT samples_step_check CHECK ((step = ANY (ARRAY[1, 60])))
 );
 
 ALTER TABLE penstock.schedules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -1338,7 +1708,8 @@ CREATE TABLE penstock.spark_ledger (
 CREATE TABLE penstock.spark_pieces (
     read_id text NOT NULL,
     piece integer NOT NULL,
-    noted_at timestamp with time zone DEFAULT now() NOT NULL
+    noted_at timestamp with time zone DEFAULT now() NOT NULL,
+    batch text
 );
 
 CREATE UNLOGGED TABLE penstock.spark_staging (
@@ -1451,6 +1822,12 @@ ALTER TABLE ONLY penstock.deliveries
 ALTER TABLE ONLY penstock.finished_jobs
     ADD CONSTRAINT finished_jobs_pkey PRIMARY KEY (queue_id, id, finished_at);
 
+ALTER TABLE ONLY penstock.insight_errors
+    ADD CONSTRAINT insight_errors_pkey PRIMARY KEY (tenant_id, starts_at, kind, name, shape);
+
+ALTER TABLE ONLY penstock.insights
+    ADD CONSTRAINT insights_pkey PRIMARY KEY (tenant_id, step, starts_at, kind, name);
+
 ALTER TABLE ONLY penstock.job_attempts
     ADD CONSTRAINT job_attempts_pkey PRIMARY KEY (queue_id, job_id, attempt, ended_at);
 
@@ -1484,11 +1861,23 @@ ALTER TABLE ONLY penstock.move_tasks
 ALTER TABLE ONLY penstock.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY penstock.pending_publishes
+    ADD CONSTRAINT pending_publishes_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY penstock.pipeline_runs
     ADD CONSTRAINT pipeline_runs_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY penstock.publish_outbox
-    ADD CONSTRAINT publish_outbox_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY penstock.private_queues
+    ADD CONSTRAINT private_queues_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.private_services
+    ADD CONSTRAINT private_services_fingerprint_key UNIQUE (fingerprint);
+
+ALTER TABLE ONLY penstock.private_services
+    ADD CONSTRAINT private_services_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.queue_sequences
+    ADD CONSTRAINT queue_sequences_pkey PRIMARY KEY (queue_id);
 
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_pkey PRIMARY KEY (id);
@@ -1502,11 +1891,8 @@ ALTER TABLE ONLY penstock.rate_buckets
 ALTER TABLE ONLY penstock.records
     ADD CONSTRAINT records_pkey PRIMARY KEY (tenant_id, kind, name);
 
-ALTER TABLE ONLY penstock.rollup_errors
-    ADD CONSTRAINT rollup_errors_pkey PRIMARY KEY (tenant_id, starts_at, kind, name, shape);
-
-ALTER TABLE ONLY penstock.rollups
-    ADD CONSTRAINT rollups_pkey PRIMARY KEY (tenant_id, step, starts_at, kind, name);
+ALTER TABLE ONLY penstock.samples
+    ADD CONSTRAINT samples_pkey PRIMARY KEY (tenant_id, kind, name, step, starts_at);
 
 ALTER TABLE ONLY penstock.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (id);
@@ -1581,6 +1967,10 @@ CREATE INDEX deliveries_subscription ON penstock.deliveries USING btree (tenant_
 
 CREATE INDEX finished_jobs_cancelled ON ONLY penstock.finished_jobs USING btree (queue_id, id) WHERE (state = 5);
 
+CREATE INDEX insight_errors_age ON penstock.insight_errors USING btree (starts_at);
+
+CREATE INDEX insights_age ON penstock.insights USING btree (step, starts_at);
+
 CREATE INDEX job_changes_queue ON penstock.job_changes USING btree (queue_id);
 
 CREATE INDEX job_keys_expiry ON penstock.job_keys USING btree (expires_at);
@@ -1617,15 +2007,25 @@ CREATE INDEX outbox_list ON penstock.outbox USING btree (tenant_id, id);
 
 CREATE INDEX pipeline_runs_tenant ON penstock.pipeline_runs USING btree (tenant_id, id);
 
+CREATE INDEX private_queues_deleted ON penstock.private_queues USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);
+
+CREATE UNIQUE INDEX private_queues_link ON penstock.private_queues USING btree (link_id) WHERE (link_id IS NOT NULL);
+
+CREATE UNIQUE INDEX private_queues_notifier ON penstock.private_queues USING btree (notifier_id) WHERE (notifier_id IS NOT NULL);
+
+CREATE UNIQUE INDEX private_queues_recipient ON penstock.private_queues USING btree (recipient_id);
+
+CREATE UNIQUE INDEX private_queues_sender ON penstock.private_queues USING btree (sender_id);
+
+CREATE INDEX private_queues_service ON penstock.private_queues USING btree (service_id) WHERE ((service_id IS NOT NULL) AND (deleted_at IS NULL));
+
 CREATE INDEX queues_dead_letters ON penstock.queues USING btree (dead_letter_queue_id);
 
 CREATE UNIQUE INDEX records_handle ON penstock.records USING btree (tenant_id, kind, handle) WHERE (handle IS NOT NULL);
 
-CREATE INDEX rollup_errors_age ON penstock.rollup_errors USING btree (starts_at);
-
-CREATE INDEX rollups_age ON penstock.rollups USING btree (step, starts_at);
-
 CREATE INDEX route_removals_version ON penstock.route_removals USING btree (tenant_id, version);
+
+CREATE INDEX samples_age ON penstock.samples USING btree (step, starts_at);
 
 CREATE INDEX schedules_due ON penstock.schedules USING btree (due_at, id) WHERE (status = 'active'::text);
 
@@ -1675,6 +2075,12 @@ ALTER TABLE ONLY penstock.outbox
 ALTER TABLE ONLY penstock.pipeline_runs
     ADD CONSTRAINT pipeline_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
+ALTER TABLE ONLY penstock.private_queues
+    ADD CONSTRAINT private_queues_service_id_fkey FOREIGN KEY (service_id) REFERENCES penstock.private_services(id);
+
+ALTER TABLE ONLY penstock.queue_sequences
+    ADD CONSTRAINT queue_sequences_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES penstock.queues(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY penstock.queues
     ADD CONSTRAINT queues_dead_letter_queue_id_fkey FOREIGN KEY (dead_letter_queue_id) REFERENCES penstock.queues(id) ON DELETE SET NULL;
 
@@ -1684,14 +2090,17 @@ ALTER TABLE ONLY penstock.queues
 ALTER TABLE ONLY penstock.records
     ADD CONSTRAINT records_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
-ALTER TABLE ONLY penstock.rollup_errors
+ALTER TABLE ONLY penstock.insight_errors
     ADD CONSTRAINT rollup_errors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
-ALTER TABLE ONLY penstock.rollups
+ALTER TABLE ONLY penstock.insights
     ADD CONSTRAINT rollups_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
 
 ALTER TABLE ONLY penstock.schedules
     ADD CONSTRAINT schedules_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
+
+ALTER TABLE ONLY penstock.subscriptions
+    ADD CONSTRAINT subscriptions_target_tenant_id_fkey FOREIGN KEY (target_tenant_id) REFERENCES penstock.tenants(id);
 
 ALTER TABLE ONLY penstock.subscriptions
     ADD CONSTRAINT subscriptions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES penstock.tenants(id);
@@ -1714,6 +2123,10 @@ GRANT USAGE ON SCHEMA penstock TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.add_counts(p_bin bigint, p_arrived bigint, p_departed bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.admit_publishes(p_publishes penstock.new_publish[], OUT statuses text[], OUT skip boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.admit_sends(p_entries penstock.send_entry[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.allow_jobs(p_queue integer, p_wanted integer, p_now timestamp with time zone, OUT allowed integer, OUT next_at timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.alter_queue(queue text, settings jsonb) FROM PUBLIC;
@@ -1725,11 +2138,21 @@ REVOKE ALL ON FUNCTION penstock.announce_jobs(p_queues integer[], p_now timestam
 
 REVOKE ALL ON FUNCTION penstock.announce_limited(p_queues integer[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.answer_without_lease(p_tenant bigint, p_queue integer, p_number bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.any_head(p_bin bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.finish_batch(p_queue text, p_ids bigint[], p_leases bigint[], p_archive boolean) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.finish_batch(p_queue text, p_ids bigint[], p_leases bigint[], p_archive boolean) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.finish_batch(p_queue text, p_ids bigint[], p_leases bigint[], p_archive boolean) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1753,9 +2176,13 @@ REVOKE ALL ON FUNCTION penstock.check_fit(p_queue penstock.queues) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_isolation() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.check_jobs(p_payloads text[], p_priorities integer[], p_keys text[], p_run_ats timestamp with time zone[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.check_json(p_field text, p_texts text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_messages(p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.check_moments(p_field text, p_moments timestamp with time zone[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_range(p_field text, p_value bigint, p_low bigint, p_high bigint) FROM PUBLIC;
 
@@ -1765,7 +2192,7 @@ REVOKE ALL ON FUNCTION penstock.check_staged_json(p_places tid[], p_field text) 
 
 REVOKE ALL ON FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_deliveries(p_limit integer, p_each integer, p_busy_lanes bigint[], p_busy_counts integer[], p_after bigint, p_lease interval, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1775,17 +2202,21 @@ REVOKE ALL ON FUNCTION penstock.claim_for_run(p_claimant text, p_names text[]) F
 
 REVOKE ALL ON FUNCTION penstock.claim_job_keys(p_queues integer[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.claim_jobs(p_queue integer, p_workers text[], p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_key(p_name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_next(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.claim_next_within(p_bin bigint, p_limit integer, p_start bigint, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_these(p_bin bigint, p_ids bigint[], p_until timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.collect_staged(p_before timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.complete_leased(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.complete_missed(p_tenant bigint, p_queue integer, p_number bigint, p_token uuid, p_result text, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1794,6 +2225,8 @@ REVOKE ALL ON FUNCTION penstock.confirm_subscription_row(p_tenant bigint, p_toke
 REVOKE ALL ON FUNCTION penstock.count_jobs(p_tenant bigint, p_queue text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.count_queues(p_tenant bigint, p_names text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.create_implicit_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.create_queue(queue text, settings jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.create_queue(queue text, settings jsonb) TO penstock_admin;
@@ -1807,9 +2240,23 @@ REVOKE ALL ON FUNCTION penstock.create_topic_row(p_tenant bigint, p_name text, p
 
 REVOKE ALL ON FUNCTION penstock.current_tenant() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.default_visibility_timeout_s() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.delete_one(p_queue text, p_id bigint, p_lease bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.delete_one(p_queue text, p_id bigint, p_lease bigint) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.delete_one(p_queue text, p_id bigint, p_lease bigint) TO penstock_admin;
+
 REVOKE ALL ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.delete_batch(queue text, ids bigint[], leases bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.delete_batch(queue text, ids bigint[], leases bigint[]) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.delete_batch(queue text, ids bigint[], leases bigint[]) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.delivery_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.describe_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.drop_job_days(p_before timestamp with time zone) FROM PUBLIC;
 
@@ -1833,6 +2280,8 @@ REVOKE ALL ON FUNCTION penstock.facts(p_since timestamp with time zone, p_until 
 
 REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max integer, p_dead_letters text, OUT max_receives integer, OUT target penstock.queues, OUT missing boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) FROM PUBLIC;
@@ -1843,7 +2292,13 @@ REVOKE ALL ON FUNCTION penstock.finish_carefully(p_queue penstock.queues, p_id b
 
 REVOKE ALL ON FUNCTION penstock.finish_deliveries(p_ids bigint[], p_leases bigint[], p_delivered boolean[], p_retry_at timestamp with time zone[], p_statuses integer[], p_errors text[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.finish_in_queues(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.finish_many(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.finish_missed(p_positions integer[], p_answers text[], p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.finish_others(p_tenant bigint, p_queue text, p_ids bigint[], p_leases bigint[], p_done bigint[], p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.fire_jobs(p_schedule penstock.schedules, p_marks text[], p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1857,6 +2312,10 @@ REVOKE ALL ON FUNCTION penstock.fire_target(p_schedule penstock.schedules, p_tim
 
 REVOKE ALL ON FUNCTION penstock.fire_topic(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.first_in_flight(p_bin bigint, p_group text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.first_within(p_bin bigint, p_ids bigint[], p_bytes bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.fold_counts() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.fold_job_counts() FROM PUBLIC;
@@ -1865,7 +2324,13 @@ REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p
 
 REVOKE ALL ON FUNCTION penstock.group_key(p_bin bigint, p_group text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.has_large_number(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_place(p_priority integer, p_number bigint) FROM PUBLIC;
 
@@ -1873,7 +2338,9 @@ REVOKE ALL ON FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_nu
 
 REVOKE ALL ON FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.json_depth(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.limit_jobs(p_tenant bigint, p_queue text, p_concurrency integer, p_rate double precision, p_burst integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1893,16 +2360,22 @@ REVOKE ALL ON FUNCTION penstock.lock_group(p_bin bigint, p_group text) FROM PUBL
 
 REVOKE ALL ON FUNCTION penstock.lock_groups_of(p_tenants bigint[], p_queues text[], p_ids bigint[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.lock_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_groups text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.lock_topic_group(p_topic bigint, p_group text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.make_job_day(p_moment timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.make_job_queues(p_tenants bigint[], p_names text[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.message_bytes(p_body text, p_attributes json, p_headers json) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.metrics(queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.metrics(queue text) TO penstock_reader;
 GRANT ALL ON FUNCTION penstock.metrics(queue text) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.metrics(queue text) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.move_by_ids(p_tenant bigint, p_source text, p_ids bigint[], p_destination text, p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.move_home(p_source penstock.queues, p_ids bigint[], p_target penstock.queues, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1917,6 +2390,8 @@ REVOKE ALL ON FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with 
 REVOKE ALL ON FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_subject text, p_detail json, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_scope text, p_message_id text, p_now timestamp with time zone, OUT message_id text, OUT sequence bigint, OUT duplicate boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.number_publishes(p_publishes penstock.new_publish[], p_now timestamp with time zone, INOUT skip boolean[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.pattern_expression(p_pattern text) FROM PUBLIC;
 
@@ -1953,7 +2428,7 @@ GRANT ALL ON FUNCTION penstock.publish_event(routing_key text, body text, header
 
 REVOKE ALL ON FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json boolean, p_headers jsonb, p_delay integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_many(p_tenants bigint[], p_message_ids text[], p_topic_ids bigint[], p_topics text[], p_routing_keys text[], p_versions bigint[], p_groups text[], p_dedups text[], p_dedup_scopes text[], p_marks text[], p_outbox bigint[], p_bodies text[], p_send_of integer[], p_send_queues text[], p_send_bodies integer[], p_send_json boolean[], p_send_delays integer[], p_send_groups text[], p_send_dedups text[], p_send_attributes text[], p_send_headers text[], p_send_traces text[], p_send_sizes integer[], p_send_dead_letters text[], p_stream_of integer[], p_stream_names text[], p_stream_kinds text[], p_stream_bodies integer[], p_web_of integer[], p_web_subscriptions bigint[], p_web_keys text[], p_web_endpoints text[], p_web_lanes bigint[], p_web_bodies integer[], p_web_headers text[], p_web_secrets text[], p_web_delays text[], p_web_dead_letters text[], p_web_confirms boolean[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1965,7 +2440,7 @@ REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_t
 
 REVOKE ALL ON FUNCTION penstock.publish_staged_stream(p_attempts bigint[], p_name text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_to(p_tenant bigint, p_subscriptions bigint[], p_topic text, p_key text, p_message_id text, p_sequence bigint, p_body text, p_json boolean, p_subject text, p_attributes text, p_headers text, p_delay integer, p_group text, p_dedup text, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_to(p_publish penstock.pending_publishes) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.purge_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -1973,6 +2448,8 @@ REVOKE ALL ON FUNCTION penstock.purge_queue(queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.purge_queue(queue text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.purge_queue_row(p_tenant bigint, p_name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.queue_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.raise_code(p_code text, p_queue text) FROM PUBLIC;
 
@@ -1982,11 +2459,13 @@ REVOKE ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_admin;
 
-REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.record_rollup_errors(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.record_insight_errors(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.record_rollups(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.record_insights(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.record_published(p_publishes penstock.new_publish[], p_skip boolean[], p_message_ids text[], p_bodies text[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) FROM PUBLIC;
 
@@ -1994,7 +2473,13 @@ REVOKE ALL ON FUNCTION penstock.refuse_change() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.release_due(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.release_due_groups(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.remove_expired_head(p_bin bigint, p_id bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.remove_messages(p_bin bigint, p_ids bigint[]) FROM PUBLIC;
 
@@ -2008,6 +2493,10 @@ REVOKE ALL ON FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, O
 
 REVOKE ALL ON FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) TO penstock_admin;
+
 REVOKE ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_admin;
@@ -2016,15 +2505,21 @@ REVOKE ALL ON FUNCTION penstock.send(queue text, body text, headers jsonb, delay
 GRANT ALL ON FUNCTION penstock.send(queue text, body text, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.send(queue text, body text, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.send_as_it_is(p_tenants bigint[], p_queues text[], p_publish penstock.pending_publishes) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) TO penstock_admin;
 
-REVOKE ALL ON FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.send_dead_letters(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_groups text[], p_dedups text[], p_attributes text[], p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.send_published(p_publishes penstock.new_publish[], p_skip boolean[], p_sequences bigint[], p_bodies text[], p_messages penstock.published_message[], p_now timestamp with time zone, OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.send_to_queues(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sequence_text(p_sequence bigint) FROM PUBLIC;
 
@@ -2034,7 +2529,7 @@ REVOKE ALL ON FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit
 
 REVOKE ALL ON FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.settle_rollups(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.settle_insights(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.staged_portion(p_places tid[], p_now timestamp with time zone, OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
 
@@ -2044,7 +2539,9 @@ REVOKE ALL ON FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, 
 
 REVOKE ALL ON FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.stream_exists(p_stream text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.store_sends(p_entries penstock.send_entry[], p_ids bigint[], p_bodies text[], p_json boolean[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.stream_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) FROM PUBLIC;
 
@@ -2056,7 +2553,9 @@ GRANT ALL ON FUNCTION penstock.subscribe(topic text, queue text) TO penstock_adm
 REVOKE ALL ON FUNCTION penstock.subscribe_events(pattern text, queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.subscribe_events(pattern text, queue text) TO penstock_admin;
 
-REVOKE ALL ON FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_target_tenant bigint, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.subscriptions_of_key(p_tenant bigint, p_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sweep(p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
@@ -2064,7 +2563,9 @@ REVOKE ALL ON FUNCTION penstock.sweep_abandoned(p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.sweep_poison(p_max integer, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_exhausted_before timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.take_requests(p_name text, p_rate double precision, p_burst double precision, p_wanted integer, p_now timestamp with time zone, OUT taken integer, OUT wait_s double precision) FROM PUBLIC;
 

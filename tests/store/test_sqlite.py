@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import signal
@@ -60,6 +61,40 @@ def caller(store: SqliteStore, clock: FakeClock) -> Caller:
     return Caller(store, DEFAULT_TENANT, clock)
 
 
+def modes(path: Path) -> dict[str, str]:
+    """Permissions of the database file and its journals."""
+    return {found.name: oct(found.stat().st_mode & 0o777) for found in path.parent.glob(f"{path.name}*")}
+
+
+async def test_only_the_owner_can_read_the_files(path: Path, clock: FakeClock) -> None:
+    private = {path.name: "0o600", f"{path.name}-wal": "0o600", f"{path.name}-shm": "0o600"}
+    umask = os.umask(0)
+    try:
+        store = SqliteStore(path)
+        await store.open()
+        await store.create_queue(DEFAULT_TENANT, "orders", QueueSettings(), clock.now())
+    finally:
+        os.umask(umask)
+
+    assert modes(path) == private
+    await store.close()
+
+
+async def test_a_file_of_an_earlier_release_becomes_private(path: Path, clock: FakeClock) -> None:
+    async with asyncio.timeout(10):
+        first, second = SqliteStore(path), SqliteStore(path)
+        await first.open()
+        await first.create_queue(DEFAULT_TENANT, "orders", QueueSettings(), clock.now())
+    for found in path.parent.iterdir():
+        found.chmod(0o644)
+
+    await second.open()
+
+    assert set(modes(path).values()) == {"0o600"}
+    await second.close()
+    await first.close()
+
+
 async def test_an_acknowledged_send_survives_a_kill(path: Path, clock: FakeClock) -> None:
     sender = await asyncio.create_subprocess_exec(sys.executable, "-c", SENDER, str(path))
 
@@ -97,11 +132,11 @@ async def test_two_stores_may_share_a_file(path: Path, caller: Caller, clock: Fa
 
 
 async def test_a_file_is_synced_at_every_commit(store: SqliteStore, path: Path) -> None:
-    lane = store._database._writer
-    assert lane is not None
+    thread = store._database._writer
+    assert thread is not None
 
-    [synchronous] = await lane.run(lambda connection: connection.execute("pragma synchronous").fetchone())
-    [journal] = await lane.run(lambda connection: connection.execute("pragma journal_mode").fetchone())
+    [synchronous] = await thread.run(lambda connection: connection.execute("pragma synchronous").fetchone())
+    [journal] = await thread.run(lambda connection: connection.execute("pragma journal_mode").fetchone())
 
     assert (synchronous, journal) == (2, "wal")
 
@@ -302,7 +337,7 @@ def test_a_query_may_be_named_only_once() -> None:
 
 def test_every_query_is_used_and_every_used_query_exists() -> None:
     folder = Path(queries.__file__).parent
-    source = "".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    source = "".join(path.read_text("utf-8") for path in folder.rglob("*.py"))
 
     unused = [name for name in queries.SQL if f'"{name}"' not in source]
     called = re.findall(r"session\.(?:run|all|first|value)\(\s*\"(\w+)\"", source)

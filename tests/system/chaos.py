@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from penstock.clock import FakeClock
 from penstock.engine import Engine
 from penstock.errors import LeaseStale
-from penstock.model.jobs import Completion, Failure, Heartbeat, Lease, LeasedJob
+from penstock.model.jobs import Completion, Failure, Heartbeat, LeasedJob, LeaseRequest
 from penstock.model.tenants import TenantId
 
 QUEUE = "chaos"
@@ -59,10 +59,10 @@ class Mischief:
         self._asleep: list[LeasedJob] = []
 
     async def round(self) -> int:
-        wish = Lease(
+        request = LeaseRequest(
             tenant=self._tenant, queue=QUEUE, lease_s=LEASE_S, workers=[self._name] * self._dice.randint(1, 20)
         )
-        jobs = await self._engine.jobs.lease(wish)
+        jobs = await self._engine.jobs.lease(request)
         for job in jobs:
             self._book.leased(job)
         await asyncio.gather(*(self._run(job) for job in jobs), *(self._complete(job) for job in self._awake()))

@@ -16,6 +16,9 @@ from queue import Empty, SimpleQueue
 
 import httpx
 
+from tests.plain import PLAIN
+from tests.system import prepared
+
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "penstock")
 OURS = ("PENSTOCK_", "QUEUE_", "DATABASE_URL", "LOG_LEVEL")
@@ -23,7 +26,7 @@ ANYONE = {"Authorization": "Bearer anyone"}
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The tests' own, without settings of whoever runs them."""
+    """The environment of the tests, without settings of the user who runs them."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return {**kept, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **(more or {})}
 
@@ -32,14 +35,7 @@ def penstock(
     *arguments: str | Path, cwd: Path | None = None, more: Mapping[str, str] | None = None, timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        cwd=cwd,
-        env=environment(more),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    return prepared.run([str(each) for each in arguments], environment(more), cwd, timeout)
 
 
 class Running:
@@ -61,7 +57,7 @@ class Running:
 
     def client(self, token: str | None = None, timeout: float = 30) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else ANYONE
-        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=PLAIN)
 
     def status(self, path: str, token: str | None = None) -> int:
         with self.client(token) as client:
@@ -127,11 +123,13 @@ def serving(
     more: Mapping[str, str] | None = None,
     timeout: float = 45,
     address: Sequence[str] = ("--port", "0"),
+    cwd: Path | None = None,
 ) -> Iterator[Running]:
     """A server that is ready; stopped at the end, if it still runs."""
     began = time.monotonic()
     process = subprocess.Popen(
         [*COMMAND, "serve", *address, *map(str, arguments)],
+        cwd=cwd,
         env=environment(more),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

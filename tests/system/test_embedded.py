@@ -17,13 +17,14 @@ import psycopg
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.store.postgres import binaries, embedded
-from penstock.store.postgres.embedded import EmbeddedPostgres, default_directory
+from penstock.store.postgres.embedded import binaries
+from penstock.store.postgres.embedded import server as embedded
+from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 server = EmbeddedPostgres(Path(sys.argv[1]))
 server.start()
 print(server.dsn, flush=True)

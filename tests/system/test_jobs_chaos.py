@@ -33,6 +33,8 @@ JOBS = int(os.environ.get("PENSTOCK_CHAOS_JOBS", "3000"))
 WORKERS = 16
 MAX_RETRIES = 3
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["postgres", "sqlite"])
 async def nodes(request: pytest.FixtureRequest, clock: FakeClock) -> AsyncIterator[list[Engine]]:
@@ -41,7 +43,7 @@ async def nodes(request: pytest.FixtureRequest, clock: FakeClock) -> AsyncIterat
     if request.param == "postgres":
         from penstock.store.postgres.store import PostgresStore
 
-        dsn = request.getfixturevalue("fresh_database")
+        dsn = request.getfixturevalue("migrated_database")
         stores = [PostgresStore(dsn, max_connections=6), PostgresStore(dsn, max_connections=6)]
     else:
         from penstock.store.sqlite.store import SqliteStore
@@ -129,7 +131,7 @@ GIVE_UP_S = 80.0
 
 
 class Crew:
-    """Worker processes; whoever is killed is replaced."""
+    """Worker processes; a killed one is replaced."""
 
     def __init__(self, url: str, queue: str) -> None:
         self._command = [sys.executable, "-m", "tests.system.chaos_worker", url, queue]
@@ -172,7 +174,7 @@ class Crew:
 def server(request: pytest.FixtureRequest) -> Iterator[Running]:
     arguments = ["--memory"]
     if request.param == "postgres":
-        arguments = ["--database-url", request.getfixturevalue("fresh_database")]
+        arguments = ["--database-url", request.getfixturevalue("migrated_database")]
     with serving(*arguments) as found:
         yield found
 

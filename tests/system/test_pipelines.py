@@ -7,9 +7,11 @@ import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,13 +28,14 @@ from penstock.cli import app, progress
 from penstock.cli import spark as command
 from penstock.errors import Invalid, Unavailable
 from penstock.model.pipelines import PIPELINES
-from penstock.spark.pipelines.causes import cause, is_clear, why_no_start
+from penstock.spark.pipelines.causes import cause, is_own_error, start_failure
+from penstock.spark.pipelines.pipeline import Pipeline, PipelineError
 from penstock.spark.pipelines.progress import Progress
-from penstock.spark.pipelines.run import PipelineError, Run
+from penstock.spark.pipelines.run import Run
 from penstock.spark.pipelines.run_log import described, scrubbed
 from penstock.store.postgres.migrate import migrate
 from tests.system.serving import environment, penstock
-from tests.test_docs import COMMANDS, options, page, plain, quoted, rows, section
+from tests.test_docs import COMMANDS, EVERY_COMMAND, options, page, plain, quoted, rows, section
 
 MODULES = {
     "archive": "archive:Archive",
@@ -66,6 +69,7 @@ def test_every_pipeline_has_a_command_and_says_what_it_does_in_one_way(name: str
 
 
 def test_pipelines_and_runs_are_listed(fresh_database: str) -> None:
+    asyncio.run(migrate(fresh_database))
     none = penstock("pipeline", "runs", "--database-url", fresh_database)
     with psycopg.connect(fresh_database, autocommit=True) as connection:
         connection.execute("select penstock.start_pipeline_run('default', 'cdc', '{}', now())")
@@ -76,20 +80,23 @@ def test_pipelines_and_runs_are_listed(fresh_database: str) -> None:
     runs = penstock("pipeline", "runs", "cdc", "--database-url", fresh_database)
     unknown = penstock("pipeline", "runs", "nothing", "--database-url", fresh_database)
 
-    assert "No pipeline was run yet." in none.stdout
-    found = {row["pipeline"]: row for row in json.loads(listed.stdout)}
+    assert (none.stdout, none.stderr) == ("", "No pipeline has run yet.\n")
+    found = {row["name"]: row["last_run"] for row in json.loads(listed.stdout)}
     assert list(found) == list(PIPELINES)
-    assert (found["cdc"]["state"], found["cdc"]["rows"], found["cdc"]["lag"]) == ("failed", 7, 3)
-    assert found["archive"]["state"] is None
+    assert (found["cdc"]["state"], found["cdc"]["rows"], found["cdc"]["lag_events"]) == ("failed", 7, 3)
+    assert found["archive"] is None
     assert "it broke" in runs.stdout
-    assert (unknown.returncode, "there is no pipeline 'nothing'" in unknown.stderr) == (1, True)
+    assert (unknown.returncode, "there is no pipeline 'nothing'" in unknown.stderr) == (4, True)
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["runs"], ["run", "insights"]], ids=["list", "runs", "run"])
 def test_pipelines_need_postgresql(arguments: list[str], tmp_path: Path) -> None:
+    penstock("migrate", "--sqlite", tmp_path / "q.db")
     done = penstock("pipeline", *arguments, "--sqlite", tmp_path / "q.db")
 
-    assert (done.returncode, done.stderr) == (1, "penstock: pipelines need PostgreSQL: this store has none\n")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("penstock: pipelines ")
+    assert "PostgreSQL" in done.stderr
 
 
 def test_without_the_extra_it_says_how_to_get_it(tmp_path: Path) -> None:
@@ -111,7 +118,7 @@ def test_without_the_extra_it_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Small:
+class Small(Pipeline):
     """Does what a test wants."""
 
     name: ClassVar[str] = "small"
@@ -127,7 +134,8 @@ def run(fresh_database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     def no_spark(*_: object) -> Iterator[None]:
         yield None
 
-    monkeypatch.setattr(command, "started", no_spark)
+    asyncio.run(migrate(fresh_database))
+    monkeypatch.setattr(command, "spark_session", no_spark)
     monkeypatch.setenv("DATABASE_URL", fresh_database)
     monkeypatch.chdir(tmp_path)
 
@@ -207,23 +215,23 @@ def test_a_signal_stops_a_run_in_good_order(run: Any, number: int) -> None:
 
 
 def test_options_that_cannot_be_are_refused(run: Any) -> None:
-    with pytest.raises(Invalid, match="either --master or --remote"):
+    with pytest.raises(Invalid, match="--master and --remote exclude each other"):
         command.on_spark(lambda start: None)(master="local", remote="sc://x")
-    with pytest.raises(Invalid, match="is not a setting"):
+    with pytest.raises(Invalid, match="is not of the form KEY=VALUE"):
         command.on_spark(lambda start: None)(conf=["x"])
-    with pytest.raises(Unavailable, match="penstock\\[spark\\]"), command.clearly(False):
+    with pytest.raises(Unavailable, match="penstock\\[spark\\]"), command.one_line_errors(False):
         raise ModuleNotFoundError("No module named 'deltalake'", name="deltalake")
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["archive"], "name a stream to archive, or ask for the messages"),
-        (["cdc"], "name at least one stream"),
-        (["cdc", "--stream", "s", "--install"], "install needs the names of tables, and one stream for them"),
-        (["replay", "r", "--to", "s", "--follow"], "a replay ends by itself, with what the lake has now"),
-        (["replay", "r", "--to", "s", "--since", "noon"], "'noon' is not a moment like 2026-11-16T08:00:00Z"),
-        (["import", "csv", "x.csv", "--into", "s", "--follow"], "an import ends by itself; run it again for what has"),
+        (["archive"], "nothing to archive: give --stream or --messages"),
+        (["cdc"], "give at least one --stream"),
+        (["cdc", "--stream", "s", "--install"], "--install needs --table for each table, and exactly"),
+        (["replay", "r", "--to", "s", "--follow"], "replay sends what the lake has now and ends: omit"),
+        (["replay", "r", "--to", "s", "--since", "noon"], "'noon' is not a timestamp like 2026-11-16T08:00:00Z"),
+        (["import", "csv", "x.csv", "--into", "s", "--follow"], "import ends when all is imported: omit --follow"),
         (["import", "csv"], "files need paths"),
     ],
     ids=["archive", "cdc", "install", "replay", "moment", "import", "files"],
@@ -238,8 +246,102 @@ def test_options_are_looked_at_before_anything_is_started(
     assert (done.exit_code, done.stderr.startswith(f"penstock: {problem}")) == (1, True), done.stderr
 
 
+def test_a_pipeline_does_not_migrate_a_database_but_says_what_is_missing(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "spark_session", None)
+    monkeypatch.setenv("DATABASE_URL", fresh_database)
+
+    done = CliRunner().invoke(app, ["pipeline", "run", "archive", "--messages"])
+
+    said = f"{done.stderr}{done.exception}"
+    assert done.exit_code == 1
+    assert "is not up to date, missing: 0001_" in said
+    assert "run `penstock migrate` first" in said
+    with psycopg.connect(fresh_database) as connection:
+        made = connection.execute("select to_regnamespace('penstock'), to_regnamespace('pgque')").fetchone()
+        assert made == (None, None)
+        asyncio.run(migrate(fresh_database))
+        connection.execute("update penstock.migrations set sha256 = '' where name = 'functions'")
+        connection.commit()
+
+    done = CliRunner().invoke(app, ["pipeline", "run", "archive", "--messages"])
+
+    assert "missing: functions. If" in f"{done.stderr}{done.exception}"
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port that answers nothing: its queue of connections is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        port = int(server.getsockname()[1])
+        waiting = []
+        for _ in range(3):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+            waiting.append(client)
+        yield port
+        for client in waiting:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("option", "scheme", "kind"),
+    [("--remote", "sc", "Spark Connect server"), ("--master", "spark", "Spark master")],
+    ids=["remote", "master"],
+)
+def test_a_spark_server_that_does_not_answer_is_named_within_seconds(
+    option: str, scheme: str, kind: str, silent_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.server.stores.postgres", None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = server.getsockname()[1]
+    nowhere = {
+        f"{scheme}://127.0.0.1:{closed}": "Connection refused",
+        f"{scheme}://127.0.0.1:{silent_port}": "timed out",
+        f"{scheme}://nowhere.invalid:7077": "",
+    }
+    for address, reason in nowhere.items():
+        began = time.monotonic()
+        done = CliRunner().invoke(app, ["pipeline", "run", "insights", option, address])
+        took = time.monotonic() - began
+
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"penstock: no {kind} answers at {address}: {reason}"), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert took < 5
+
+
+def test_what_a_pipeline_reads_is_checked_before_spark_is_started(
+    fresh_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "spark_session", None)
+    monkeypatch.setenv("DATABASE_URL", fresh_database)
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(migrate(fresh_database))
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        connection.execute("select pgque.create_queue('orders')")
+        connection.execute("create table public.bills (id bigint primary key)")
+        connection.execute("select pgque.track_table('public.bills', 'orders')")
+    where = "write tables as schema.table, spelled as in the catalog and without quotes"
+    refused = {
+        ("replay", "r", "--to", "orders"): "there is no table at lake/events",
+        ("import", "jsonl", "none.jsonl", "--into", "q"): "there are no files none.jsonl",
+        ("import", "pgmq"): "there is no pgmq in schema 'pgmq' of the source database",
+        ("insights", "--stream", "nowhere"): "there is no stream 'nowhere'",
+        ("cdc", "--stream", "orders", "--table", "public.none", "--install"): f"there is no table public.none; {where}",
+        ("cdc", "--stream", "orders", "--table", "public.none"): (
+            f"table public.none is not tracked by stream orders; {where}"
+        ),
+    }
+    for arguments, problem in refused.items():
+        done = CliRunner().invoke(app, ["pipeline", "run", *arguments])
+        assert (done.exit_code, done.stderr) == (1, f"penstock: {problem}\n")
+
+
 def test_a_database_is_looked_at_before_spark_is_started(fresh_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "started", None)
+    monkeypatch.setattr(command, "spark_session", None)
     monkeypatch.setenv("DATABASE_URL", fresh_database)
     with psycopg.connect(fresh_database, autocommit=True) as connection:
         asyncio.run(migrate(fresh_database))
@@ -248,7 +350,8 @@ def test_a_database_is_looked_at_before_spark_is_started(fresh_database: str, mo
             ("replay", "r", "--to", "again"): "there is no stream 'again'",
             ("replay", "r", "--to", "orders", "--target", "queue"): "there is no queue 'orders'",
             ("archive", "--stream", "orders", "--stream", "again"): "there is no stream 'again'",
-            ("cdc", "--stream", "orders"): "no table is tracked for orders: call pgque.track_table first, or install",
+            ("cdc", "--stream", "orders"): "no table is tracked by stream orders: call pgque.track_table, or run with"
+            " --install",
             ("cdc", "--stream", "nowhere"): "there is no stream 'nowhere'",
         }
         for arguments, problem in refused.items():
@@ -260,7 +363,7 @@ def test_a_database_is_looked_at_before_spark_is_started(fresh_database: str, mo
 def test_a_lake_that_cannot_be_written_is_told_before_spark_is_started(
     fresh_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "started", None)
+    monkeypatch.setattr(command, "spark_session", None)
     monkeypatch.setenv("DATABASE_URL", fresh_database)
     with psycopg.connect(fresh_database, autocommit=True) as connection:
         asyncio.run(migrate(fresh_database))
@@ -329,7 +432,7 @@ def test_the_cause_of_a_failure_in_one_line() -> None:
     around = RuntimeError("around")
     around.__cause__ = ValueError("the cause password=hunter2")
     assert cause(around) == "the cause password=…"
-    assert not is_clear(around)
+    assert not is_own_error(around)
     # As Py4J has it.
     java = RuntimeError(
         "An error occurred while calling o155.start.\n: java.io.IOException: mkdir of /l failed\n\tat x"
@@ -342,8 +445,8 @@ def test_an_error_of_ours_says_all_there_is_to_say() -> None:
     ours.__cause__ = RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/x.csv")
     told = RuntimeError(JAVA.replace("adbc_driver_manager.OperationalError", "penstock.spark.streams.StreamError"))
 
-    assert (cause(ours), is_clear(ours)) == ("there are no files x.csv", True)
-    assert (cause(told), is_clear(told)) == ("could not connect", True)
+    assert (cause(ours), is_own_error(ours)) == ("there are no files x.csv", True)
+    assert (cause(told), is_own_error(told)) == ("could not connect", True)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +459,7 @@ def test_an_error_of_ours_says_all_there_is_to_say() -> None:
     ids=["main", "vm", "none"],
 )
 def test_a_log_tells_why_java_did_not_start(line: str, told: str | None) -> None:
-    assert why_no_start(f"WARNING: Using incubator modules\n{line}\n\tat org.apache.spark.deploy\n") == told
+    assert start_failure(f"WARNING: Using incubator modules\n{line}\n\tat org.apache.spark.deploy\n") == told
 
 
 @pytest.mark.parametrize("told", ["Error: no such class", "something else"], ids=["told", "not told"])
@@ -367,17 +470,17 @@ def test_a_spark_that_does_not_start_says_why(
         os.write(2, f"{told}\n".encode())
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    monkeypatch.setattr("penstock.spark.session.session", no_session)
+    monkeypatch.setattr("penstock.spark.running.session.session", no_session)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    with pytest.raises(typer.Exit), command.clearly(False), command.started("x", None, {}, False):
+    with pytest.raises(typer.Exit), command.one_line_errors(False), command.spark_session("x", None, {}, False):
         raise AssertionError("it has started")
 
     said, logs = capsys.readouterr().err, list(tmp_path.iterdir())
     if told.startswith("Error"):
         assert (said, logs) == ("starting Spark\npenstock: Spark did not start: no such class\n", [])
     else:
-        assert f"the log of Spark is in {logs[0]}" in said
+        assert f"Spark's log is in {logs[0]}" in said
         assert "[JAVA_GATEWAY_EXITED]" in said
 
 
@@ -404,5 +507,5 @@ def test_the_page_about_pipelines_is_true() -> None:
     shared = set.intersection(*(options(COMMANDS[f"penstock pipeline run {name}"]) for name in PIPELINES))
 
     assert listed == PIPELINES
-    assert given == shared - options(COMMANDS["penstock pipeline list"])
+    assert given == shared - options(EVERY_COMMAND["penstock pipeline list"])
     assert [*SOURCES] == sources == [origin.value for origin in Origin]

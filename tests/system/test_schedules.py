@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,6 @@ import httpx
 import psycopg
 import pytest
 
-from penstock.store.postgres.migrate import migrate
 from tests.system.serving import serving
 
 SCHEDULES = 200
@@ -56,23 +54,22 @@ def fired(dsn: str) -> list[tuple[str, datetime]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_every_fire_happens_once_on_three_nodes_of_which_one_is_killed(fresh_database: str) -> None:
-    asyncio.run(migrate(fresh_database))
-    more = {"DATABASE_URL": fresh_database, "QUEUE_MAX_CONNECTIONS": "4"}
+def test_every_fire_happens_once_on_three_nodes_of_which_one_is_killed(migrated_database: str) -> None:
+    more = {"DATABASE_URL": migrated_database, "QUEUE_MAX_CONNECTIONS": "4"}
     with serving(more=more) as first, serving(more=more) as second, serving(more=more) as third:
         with first.client() as one, second.client() as two, third.client() as three:
             for number in range(4):
                 assert one.post("/v1/queues", json={"name": f"ticks-{number}"}).status_code == 201
             for number in range(SCHEDULES):
                 make((one, two, three)[number % 3], number)
-        start = start_all(fresh_database)
+        start = start_all(migrated_database)
 
         wait_until(start + timedelta(seconds=SECONDS / 2))
         third.kill()
         wait_until(start + timedelta(seconds=SECONDS))
-        wait_for_all(fresh_database, start + timedelta(seconds=SECONDS - 1))
-        pause_all(fresh_database)
-        found = fired(fresh_database)
+        wait_for_all(migrated_database, start + timedelta(seconds=SECONDS - 1))
+        pause_all(migrated_database)
+        found = fired(migrated_database)
 
     expected = {
         (f"tick-{number}", start + timedelta(seconds=second))

@@ -16,7 +16,7 @@ from tests.system.serving import Running, serving
 QUICK = {
     "PENSTOCK_HTTP_DELIVERY_PRIVATE": "true",
     "PENSTOCK_HTTP_DELIVERY_DELAYS": "0,1,1",
-    "PENSTOCK_HTTP_DELIVERY_REST": "1",
+    "PENSTOCK_HTTP_DELIVERY_PAUSE_S": "1",
     "QUEUE_HTTP_DELIVERY_TIMEOUT_SECS": "1",
     "QUEUE_HTTP_DELIVERY_POLL_MS": "50",
 }
@@ -63,6 +63,7 @@ def publish(server: Running, url: str) -> set[str]:
         return {client.post(f"/v1/events/e.{n}", json={"message": n}).json()["message_id"] for n in range(EACH)}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("store", ["embedded", "sqlite"])
 def test_no_delivery_is_lost_when_the_server_is_killed(tmp_path: Path, store: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.engine.batching import Batcher, Lanes
+from penstock.engine.batching import Batcher, KeyedBatchers
 from penstock.errors import Invalid, Unavailable
 
 
@@ -160,11 +160,11 @@ async def test_a_lane_that_waits_does_not_hold_up_the_shared_one() -> None:
     async def flush(items: Sequence[int]) -> Sequence[int]:
         return await (slow if items[0] < 0 else quick).flush(items)
 
-    lanes = Lanes(lambda: Batcher(flush))
-    waiting = lanes.submit([-1], lane="orders.fifo")
+    batchers = KeyedBatchers(lambda: Batcher(flush))
+    waiting = batchers.submit([-1], key="orders.fifo")
     await settle()
 
-    assert list(await lanes.submit([1])) == [10]
+    assert list(await batchers.submit([1])) == [10]
     assert not waiting.done()
     slow.gate.set()
     assert list(await waiting) == [-10]
@@ -172,9 +172,9 @@ async def test_a_lane_that_waits_does_not_hold_up_the_shared_one() -> None:
 
 async def test_draining_waits_for_everything_submitted() -> None:
     database = Database()
-    lanes = Lanes(lambda: Batcher(database.flush))
-    answers = [lanes.submit([1]), lanes.submit([2], lane="a")]
-    draining = asyncio.create_task(lanes.drain())
+    batchers = KeyedBatchers(lambda: Batcher(database.flush))
+    answers = [batchers.submit([1]), batchers.submit([2], key="a")]
+    draining = asyncio.create_task(batchers.drain())
     await settle()
     assert not draining.done()
 

@@ -138,17 +138,31 @@ async def test_the_gauges_show_what_is_there_and_forget_what_is_gone(engine: Eng
     [message] = await engine.messages.receive(Receive(tenant=DEFAULT_TENANT, queue="first"))
     scrape = Scrape(engine)
     assert await scrape.once() == 2
-    assert engine.insights.depth.values == {("first",): 2, ("second",): 1}
-    assert engine.insights.in_flight.values == {("first",): 1, ("second",): 0}
-    assert engine.insights.pool_size.values[()] >= 1
+    assert engine.metrics.depth.values == {("default", "first"): 2, ("default", "second"): 1}
+    assert engine.metrics.in_flight.values == {("default", "first"): 1, ("default", "second"): 0}
+    assert engine.metrics.pool_size.values[()] >= 1
     await engine.messages.delete(Handle(tenant=DEFAULT_TENANT, queue="first", id=message.id, lease=message.lease))
     await engine.queues.drop(DEFAULT_TENANT, "second")
     assert await scrape.once() == 1
-    assert engine.insights.depth.values == {("first",): 2}
+    assert engine.metrics.depth.values == {("default", "first"): 2}
 
 
 async def test_many_queues_share_a_label(engine: Engine) -> None:
     for number in range(6):
         await send(engine, f"queue-{number}", number)
     assert await Scrape(engine, most=3).once() == 6
-    assert engine.insights.depth.values == {("queue-5",): 5, ("queue-4",): 4, ("other",): 6}
+    assert engine.metrics.depth.values == {("default", "queue-5"): 5, ("default", "queue-4"): 4, ("other", "other"): 6}
+
+
+async def test_what_waits_is_shown_with_its_age_and_apart_from_what_is_delayed(
+    engine: Engine, clock: FakeClock
+) -> None:
+    await send(engine, "slow", 2)
+    await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="slow", body="later", delay_s=600))
+    clock.advance(seconds=400)
+    await Scrape(engine).once()
+    metrics, slow = engine.metrics, ("default", "slow")
+
+    assert metrics.oldest_seconds.values == {slow: 400}
+    assert (metrics.depth.values[slow], metrics.in_flight.values[slow], metrics.delayed.values[slow]) == (2, 0, 1)
+    assert metrics.stored.values == {slow: 3}

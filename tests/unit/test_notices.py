@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from sns_message_validator import SNSMessageValidator  # type: ignore[import-untyped]
 
 from penstock.clock import FakeClock
-from penstock.engine.notices import Kind, Notice, Signed, Signer, signed_text, timestamp
+from penstock.engine.topics.notices import Kind, Notice, Signed, Signer, signed_text, timestamp
 from penstock.store import Store
 
 BASE = "http://127.0.0.1:9324"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine import receipts
+from penstock.engine.queues import receipts
 from penstock.errors import InvalidReceipt
 
 names = st.from_regex(r"[A-Za-z0-9_-]{1,60}(\.fifo)?", fullmatch=True)

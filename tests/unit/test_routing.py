@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from penstock.engine.routing import Patterns, check_pattern, check_routing_key
+from penstock.engine.topics.routing_keys import Patterns, check_pattern, check_routing_key
 from penstock.errors import Invalid
 
 words = some.sampled_from(["a", "b", "c"])
@@ -81,3 +83,17 @@ def test_what_is_no_routing_key(key: str) -> None:
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(Invalid):
         check_pattern(pattern)
+
+
+def test_patterns_of_mixed_wildcards_are_matched_in_one_pass_over_the_key() -> None:
+    patterns: Patterns[int] = Patterns()
+    for number in range(300):
+        segments = [("#", "*", "a")[(number + place * place) % 3] for place in range(127)]
+        patterns.add(".".join(segments), number, number)
+    key = ".".join(["a"] * 128)
+
+    began = perf_counter()
+    found = patterns.match(key)
+
+    assert len(found) == 200
+    assert perf_counter() - began < 2

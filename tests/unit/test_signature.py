@@ -23,9 +23,9 @@ from penstock import auth
 from penstock.auth import EVERYONE, Mode, Principal
 from penstock.clock import FakeClock
 from penstock.model import Scope, TenantId, Token
-from penstock.wire import signature
-from penstock.wire.http import Request
-from penstock.wire.signature import AwsAuthenticator, SignatureFault
+from penstock.wire.aws import signature
+from penstock.wire.aws.signature import AwsAuthenticator, SignatureFault
+from penstock.wire.http.messages import Request
 
 SECRET, KEY_ID, SHA256 = auth.new_aws_secret()
 NOW = FakeClock().now()
@@ -519,7 +519,7 @@ async def test_an_unknown_or_ended_key_goes_through_the_same_sums(
 ) -> None:
     shelf.tokens = [key(**changes)]
     sums = patch.object(signature, "_signature", wraps=signature._signature)
-    compared = patch("penstock.wire.signature.hmac.compare_digest", wraps=hmac.compare_digest)
+    compared = patch("penstock.wire.aws.signature.hmac.compare_digest", wraps=hmac.compare_digest)
     with sums as signatures, compared as comparisons:
         message = await turned_away(sigv4, HEADER_FORM.request(), "InvalidClientTokenId")
     assert message == "The security token included in the request is invalid."

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from penstock.engine.addresses import AddressRefused, guarded_socket, is_public
-from penstock.engine.breakers import FAILURES, Breakers
-from penstock.engine.retries import JITTER, delays_of, jittered
-from penstock.engine.webhooks import is_secret, new_secret, signature
+from penstock.engine.topics.addresses import AddressRefused, Guard, is_public, refusal_of_host
+from penstock.engine.topics.breakers import FAILURES, Breakers
+from penstock.engine.topics.retries import JITTER, delays_of, delivery_policy, jittered
+from penstock.engine.topics.webhooks import is_secret, new_secret, signature
 from penstock.model import DEFAULT_TENANT
 from penstock.model.topics import Delivery, DeliveryState
 
@@ -40,14 +40,41 @@ def test_addresses_that_are_public(address: str) -> None:
 
 
 def test_no_socket_is_made_for_an_address_that_is_not_public() -> None:
+    for address in ("127.0.0.1", "no address"):
+        with pytest.raises(AddressRefused):
+            Guard(allow_loopback=False)((socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)))
+
+
+def test_a_server_on_a_loopback_address_reaches_endpoints_there_and_no_other_private_ones() -> None:
+    guard = Guard(allow_loopback=True)
+    guard((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))).close()
+
     with pytest.raises(AddressRefused):
-        guarded_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80)))
+        guard((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 80)))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "refused"),
+    [
+        ("http://localhost/x", True),
+        ("http://127.0.0.1:80", True),
+        ("http://[::1]/", True),
+        ("http://10.0.0.1/", True),
+        ("http://8.8.8.8/", False),
+        ("https://example.com/", False),
+        ("http://[::1", False),
+    ],
+)
+def test_the_host_of_an_endpoint_says_whether_it_can_be_reached(endpoint: str, refused: bool) -> None:
+    reason = refusal_of_host(endpoint, allow_loopback=False)
+
+    assert (reason is not None) is refused
+    assert reason is None or "PENSTOCK_HTTP_DELIVERY_PRIVATE=true" in reason
 
 
 def test_without_a_policy_the_usual_delays_apply() -> None:
     assert delays_of(None) is None
-    assert delays_of("{}") is None
-    assert delays_of("no json") is None
+    assert delays_of("no object") is None
 
 
 @pytest.mark.parametrize(
@@ -76,11 +103,37 @@ def test_without_a_policy_the_usual_delays_apply() -> None:
     ],
 )
 def test_delays_of_a_delivery_policy(policy: dict[str, Any], delays: tuple[float, ...]) -> None:
-    assert delays_of(json.dumps({"healthyRetryPolicy": policy})) == pytest.approx(delays)
+    assert delays_of(policy) == pytest.approx(delays)
 
 
 def test_no_policy_asks_for_more_than_a_hundred_retries() -> None:
-    assert len(delays_of(json.dumps({"healthyRetryPolicy": {"numRetries": 10**9}})) or ()) == 100
+    assert len(delays_of({"numRetries": 10**9}) or ()) == 100
+
+
+TOPIC_POLICY = json.dumps({"http": {"defaultRequestPolicy": {"headerContentType": "text/csv"}}})
+
+
+@pytest.mark.parametrize(
+    ("own", "of_topic", "content_type"),
+    [
+        (None, None, None),
+        ("no json", "[]", None),
+        (None, TOPIC_POLICY, "text/csv"),
+        ({"requestPolicy": {"headerContentType": "text/html"}}, TOPIC_POLICY, "text/html"),
+        ({"healthyRetryPolicy": {"numRetries": 1}}, TOPIC_POLICY, "text/csv"),
+        (
+            {"requestPolicy": {"headerContentType": "text/html"}},
+            json.dumps({"http": {"disableSubscriptionOverrides": True}}),
+            None,
+        ),
+    ],
+)
+def test_the_policy_of_a_topic_applies_where_a_subscription_sets_none(
+    own: Any, of_topic: str | None, content_type: str | None
+) -> None:
+    found = delivery_policy(json.dumps(own) if isinstance(own, dict) else own, of_topic)
+
+    assert ((found.get("requestPolicy") or {}).get("headerContentType")) == content_type  # type: ignore[attr-defined]
 
 
 def test_jitter_only_ever_delays() -> None:
@@ -117,9 +170,9 @@ def delivery(secret: str | None) -> Delivery:
     now = datetime.now(UTC)
     return Delivery(
         id=1, tenant=DEFAULT_TENANT, subscription_id=1, subscription_key="k", topic=None, routing_key="a",
-        message_id="m-1", endpoint="http://example.com", lane=1, body="", headers="{}", secret=secret, delays=None,
-        dead_letter_queue=None, confirms=False, state=DeliveryState.SENDING, lease=1, attempts=1, created_at=now,
-        due_at=now, finished_at=None, last_status=None, last_error=None,
+        message_id="m-1", endpoint="http://example.com", endpoint_key=1, body="", headers="{}", secret=secret,
+        delays=None, dead_letter_queue=None, confirms=False, state=DeliveryState.SENDING, lease=1, attempts=1,
+        created_at=now, due_at=now, finished_at=None, last_status=None, last_error=None,
     )  # fmt: skip
 
 

@@ -254,7 +254,10 @@ class Raw:
         return await self.http.post(path, content=urlencode(parameters), headers=head | headers)
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None, **parameters: Any) -> httpx.Response:
-        return await self.http.get(path, params=parameters, headers=dict(headers or {}))
+        """With credentials in a header, unless they are among the parameters."""
+        signed = "X-Amz-Credential" in parameters or "Action" not in parameters
+        credentials = {} if signed else {"authorization": self._authorization}
+        return await self.http.get(path, params=parameters, headers={**credentials, **(headers or {})})
 
 
 def xml(answer: httpx.Response) -> ElementTree.Element:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,19 +13,18 @@ import uvicorn
 from penstock import web
 from penstock.auth import Authenticator, Mode
 from penstock.clock import Clock, FakeClock
+from penstock.config import Settings
 from penstock.engine import Engine
+from penstock.server.doors import doors
 from penstock.store import Store
 from penstock.store.sqlite.store import SqliteStore
-from penstock.wire import sns as sns_door
-from penstock.wire import sqs as sqs_door
-from penstock.wire.aws import Gateway
-from penstock.wire.http import HttpLimits, Route, Router
-from penstock.wire.jobs import OWNS as JOBS_OWN
-from penstock.wire.jobs import JobsDoor
-from penstock.wire.protocol import protocol_class
-from penstock.wire.rest import OWNS, Rest
-from penstock.wire.signature import AwsAuthenticator
+from penstock.wire.http.limits import HttpLimits
+from penstock.wire.http.router import Route
+from penstock.wire.rest.door import Rest
+from tests.plain import PLAIN
+from tests.shared_store import shared_postgres
 from tests.wire.amazon import Clients, Raw, Sqs
+from tests.wire.prompt import PromptServer
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Live:
     engine: Engine
     authenticator: Authenticator
     rest: Rest
-    uvicorn: uvicorn.Server
+    uvicorn: PromptServer
     serving: asyncio.Task[None]
 
     @property
@@ -43,10 +43,12 @@ class Live:
         return f"http://127.0.0.1:{self.port}"
 
     def client(self, token: str = "anyone") -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer {token}"}, trust_env=False)
+        return httpx.AsyncClient(
+            base_url=self.url, headers={"authorization": f"Bearer {token}"}, trust_env=False, verify=PLAIN
+        )
 
     async def stop(self) -> None:
-        self.uvicorn.should_exit = True
+        self.uvicorn.stop()
         await self.serving
 
 
@@ -63,27 +65,28 @@ async def running(
     auto_confirm: bool = False,
     rate_per_token: int = 0,
     rate_per_tenant: int = 0,
+    simple: bool = False,
+    simple_max_queue_length: int = 5000,
 ) -> AsyncIterator[Live]:
     engine = Engine(store or SqliteStore(None), clock, rate_per_token=rate_per_token, rate_per_tenant=rate_per_tenant)
     await engine.open()
-    tenants = engine.tenants
-    authenticator = Authenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
-    work = JobsDoor(engine, authenticator)
-    rest = Rest(engine, authenticator, version="test", others=work.operations)
-    signed = AwsAuthenticator(mode, engine.clock, tenants.find_tokens, tenants.saw_token)
-    services = [
-        sqs_door.service(engine, base_url=base_url, strict=strict),
-        sns_door.service(engine, base_url=base_url, auto_confirm=auto_confirm),
-    ]
-    amazon = Gateway(services, signed, tenants)
-    certificates = sns_door.Certificates(engine.signer)
-    routes = [*rest.routes(), *amazon.routes(), *certificates.routes(), *work.routes(), *(extra or [])]
-    router = Router(routes, [*OWNS, *JOBS_OWN])
+    settings = Settings(
+        memory=True,
+        auth=mode.value,
+        base_url=base_url,
+        strict=strict,
+        auto_confirm=auto_confirm,
+        allow_open=True,
+        simple=simple,
+        simple_max_queue_length=simple_max_queue_length,
+    )
+    bound = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    port = bound.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    built = doors(engine, settings, limits=limits, extra=extra or [], url=url, app=app)
     config = uvicorn.Config(
-        app or web.app(engine, authenticator, lambda: rest.document),
-        host="127.0.0.1",
-        port=0,
-        http=protocol_class(router, authenticator, engine.insights, limits),
+        built.app,
+        http=built.protocol,
         ws="none",
         proxy_headers=False,
         server_header=False,
@@ -91,13 +94,12 @@ async def running(
         log_config=None,
         timeout_graceful_shutdown=5,
     )
-    server = uvicorn.Server(config)
+    server = PromptServer(config)
     # Not serve(): that would take the signals of the test run for itself.
-    serving = asyncio.create_task(server._serve())
+    serving = asyncio.create_task(server._serve([bound]))
     while not server.started:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    live = Live(port, engine, authenticator, rest, server, serving)
+    live = Live(port, engine, built.authenticator, built.rest, server, serving)
     try:
         yield live
     finally:
@@ -120,6 +122,15 @@ async def client(server: Live) -> AsyncIterator[httpx.AsyncClient]:
 # SQS: both stores, both protocols
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """PostgreSQL in one protocol: what tells the protocols apart ends before the store begins."""
+    if "sqs" in metafunc.fixturenames:
+        pairs = [("sqlite", "json"), ("sqlite", "query"), ("postgres", "json")]
+        metafunc.parametrize(("live", "sqs"), pairs, indirect=True, ids=["-".join(pair) for pair in pairs])
+    elif "live" in metafunc.fixturenames:
+        metafunc.parametrize("live", ["sqlite", "postgres"], indirect=True)
+
+
 @pytest.fixture(scope="session")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
     return Clients(tmp_path_factory.mktemp("models"))
@@ -127,25 +138,23 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
 
 def build_store(kind: str, request: pytest.FixtureRequest) -> Store:
     if kind == "postgres":
-        from penstock.store.postgres.store import PostgresStore
-
-        return PostgresStore(request.getfixturevalue("postgres_dsn"))
+        return shared_postgres(request)
     return SqliteStore(None)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 async def live(request: pytest.FixtureRequest, clock: FakeClock) -> AsyncIterator[Live]:
     """A server whose time stands still until the test moves it. On PostgreSQL tests keep apart by name."""
     async with running(store=build_store(request.param, request), clock=clock) as live:
         yield live
 
 
-@pytest.fixture(params=["json", "query"])
+@pytest.fixture
 def sqs(request: pytest.FixtureRequest, live: Live, clients: Clients) -> Sqs:
     return Sqs(clients.make(request.param, live.url), request.param)
 
 
 @pytest.fixture
 async def raw(live: Live) -> AsyncIterator[Raw]:
-    async with httpx.AsyncClient(base_url=live.url, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=live.url, trust_env=False, verify=PLAIN) as http:
         yield Raw(http)

@@ -54,6 +54,10 @@ class Raw:
         except ConnectionError:
             return True
 
+    def close_writing(self) -> None:
+        """Tell the server that no more requests come."""
+        self._writer.write_eof()
+
     def hang_up(self) -> None:
         self._writer.close()
 

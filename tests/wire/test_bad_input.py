@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from penstock import limits
 from penstock.model import DEFAULT_TENANT, Send
+from tests.effort import examples
 from tests.wire.conftest import Live
 
 MESSAGES = "/v1/queues/q/messages"
-many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 bad_names = (
     st.text(min_size=1, max_size=90)

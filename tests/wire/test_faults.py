@@ -7,9 +7,9 @@ import json
 import pytest
 
 from penstock import errors
-from penstock.wire.faults import FAULTS, json_fault, status_of
-from penstock.wire.http import Refusal
-from penstock.wire.rest import rest_fault
+from penstock.wire.http.faults import FAULTS, json_fault, status_of
+from penstock.wire.http.messages import Refusal
+from penstock.wire.rest.door import rest_fault
 
 
 @pytest.mark.parametrize("kind", errors.BY_CODE.values(), ids=lambda kind: kind.__name__)

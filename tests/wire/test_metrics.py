@@ -11,13 +11,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.auth import Mode
 from penstock.clock import FakeClock
-from penstock.engine.insights import Insights
+from penstock.engine.metrics import Metrics
 from penstock.loops.scrape import Scrape
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.sqlite.store import SqliteStore
-from penstock.wire import metrics
+from penstock.wire import prometheus
+from tests.plain import PLAIN
 from tests.wire.conftest import Live, running
 
 NAMES = {
@@ -38,6 +39,10 @@ NAMES = {
     "queue_coalescer_flush_batch_size": "histogram",
     "queue_depth": "gauge",
     "queue_in_flight": "gauge",
+    "queue_delayed": "gauge",
+    "queue_oldest_message_seconds": "gauge",
+    "queue_sent_messages": "gauge",
+    "queue_delivery_failing": "gauge",
     "job_depth": "gauge",
     "job_oldest_ready_seconds": "gauge",
     "schedule_count": "gauge",
@@ -63,8 +68,8 @@ def samples(text: bytes) -> Samples:
     }
 
 
-def rendered(insights: Insights, peers: Iterable[bytes] = (), *, names: bool = True) -> Samples:
-    return samples(metrics.render(insights, peers, names=names))
+def rendered(metrics: Metrics, peers: Iterable[bytes] = (), *, names: bool = True) -> Samples:
+    return samples(prometheus.render(metrics, peers, names=names))
 
 
 async def test_every_metric_is_shown_from_the_start(server: Live, client: httpx.AsyncClient) -> None:
@@ -97,10 +102,10 @@ async def test_requests_and_messages_are_counted(server: Live, client: httpx.Asy
 
 
 def test_buckets_add_up() -> None:
-    insights = Insights()
+    metrics = Metrics()
     for value in (0.0005, 0.3, 7.0):
-        insights.send_seconds.observe(("q",), value)
-    found = rendered(insights)
+        metrics.send_seconds.observe(("q",), value)
+    found = rendered(metrics)
 
     def bucket(bound: str) -> float:
         return found["queue_message_send_duration_seconds_bucket", (("le", bound), ("queue", "q"))]
@@ -110,30 +115,30 @@ def test_buckets_add_up() -> None:
 
 
 def test_the_processes_of_one_server_add_up_and_what_all_of_them_read_does_not() -> None:
-    here, there = Insights(), Insights()
+    here, there = Metrics(), Metrics()
     here.sent.add(("q",), 2)
     there.sent.add(("q",), 3)
     there.sent.add(("r",), 1)
-    here.depth.set(("q",), 5)
-    there.depth.set(("q",), 6)
+    here.depth.set(("acme", "q"), 5)
+    there.depth.set(("acme", "q"), 6)
     there.age_seconds.observe(("q",), 2.0)
-    found = rendered(here, [metrics.dump(there)])
+    found = rendered(here, [prometheus.dump(there)])
 
     assert found["queue_messages_sent_total", (("queue", "q"),)] == 5
     assert found["queue_messages_sent_total", (("queue", "r"),)] == 1
-    assert found["queue_depth", (("queue", "q"),)] == 6
+    assert found["queue_depth", (("queue", "q"), ("tenant", "acme"))] == 6
     assert found["queue_message_age_at_receive_seconds_count", (("queue", "q"),)] == 1
 
 
 def test_without_names_of_queues_the_sums_remain() -> None:
-    here, there = Insights(), Insights()
-    for insights in (here, there):
-        insights.sent.add(("secret-one",), 2)
-        insights.sent.add(("secret-two",), 3)
-        insights.depth.set(("secret-one",), 4)
-        insights.depth.set(("secret-two",), 4)
-        insights.delete_seconds.observe(("secret-one",), 0.2)
-    text = metrics.render(here, [metrics.dump(there)], names=False)
+    here, there = Metrics(), Metrics()
+    for metrics in (here, there):
+        metrics.sent.add(("secret-one",), 2)
+        metrics.sent.add(("secret-two",), 3)
+        metrics.depth.set(("acme", "secret-one"), 4)
+        metrics.depth.set(("acme", "secret-two"), 4)
+        metrics.delete_seconds.observe(("secret-one",), 0.2)
+    text = prometheus.render(here, [prometheus.dump(there)], names=False)
 
     found = samples(text)
     assert b"secret" not in text
@@ -143,18 +148,18 @@ def test_without_names_of_queues_the_sums_remain() -> None:
 
 
 def test_without_names_ages_are_the_highest_and_other_labels_stay() -> None:
-    here, there = Insights(), Insights()
-    for insights in (here, there):
-        insights.jobs.set(("acme", "secret", "dead"), 4)
-        insights.jobs.set(("acme", "secret", "pending"), 1)
-        insights.jobs.set(("default", "mail", "dead"), 2)
-        insights.job_wait_seconds.set(("acme", "secret"), 30)
-        insights.job_wait_seconds.set(("default", "mail"), 20)
-        insights.consumer_lag_seconds.set(("acme", "secret", "shop"), 7)
-        insights.schedules.set(("active",), 3)
+    here, there = Metrics(), Metrics()
+    for metrics in (here, there):
+        metrics.jobs.set(("acme", "secret", "dead"), 4)
+        metrics.jobs.set(("acme", "secret", "pending"), 1)
+        metrics.jobs.set(("default", "mail", "dead"), 2)
+        metrics.job_wait_seconds.set(("acme", "secret"), 30)
+        metrics.job_wait_seconds.set(("default", "mail"), 20)
+        metrics.consumer_lag_seconds.set(("acme", "secret", "shop"), 7)
+        metrics.schedules.set(("active",), 3)
     there.job_wait_seconds.set(("acme", "secret"), 31)
-    full = rendered(here, [metrics.dump(there)])
-    text = metrics.render(here, [metrics.dump(there)], names=False)
+    full = rendered(here, [prometheus.dump(there)])
+    text = prometheus.render(here, [prometheus.dump(there)], names=False)
     narrow = samples(text)
 
     assert full["job_depth", (("queue", "secret"), ("status", "dead"), ("tenant", "acme"))] == 4
@@ -172,7 +177,7 @@ async def alone(request: pytest.FixtureRequest, clock: FakeClock) -> AsyncIterat
     """A server with a database of its own, whose time stands still: some numbers are of everyone together."""
     store: Store = SqliteStore(None)
     if request.param == "postgres":
-        store = PostgresStore(request.getfixturevalue("fresh_database"))
+        store = PostgresStore(request.getfixturevalue("migrated_database"))
     async with running(store=store, clock=clock) as live:
         yield live
 
@@ -248,7 +253,33 @@ async def test_with_tokens_only_an_admin_sees_names_of_queues() -> None:
 
             assert 'queue="secret"' in (await full.get("/metrics")).text
             assert "secret" not in (await narrow.get("/metrics")).text
-        async with httpx.AsyncClient(base_url=live.url, trust_env=False) as nobody:
+        async with httpx.AsyncClient(base_url=live.url, trust_env=False, verify=PLAIN) as nobody:
             answer = await nobody.get("/metrics")
             assert answer.status_code == 200
             assert "secret" not in answer.text
+
+
+async def test_an_admin_of_another_tenant_sees_only_its_own_names(clock: FakeClock) -> None:
+    async with running(Mode.TOKEN, clock=clock) as live:
+        tenants = live.engine.tenants
+        other = await tenants.create("other")
+        admins = {
+            tenant: (await tenants.create_token(tenant, "admin", frozenset({Scope.ADMIN})))[1]
+            for tenant in (DEFAULT_TENANT, other.id)
+        }
+        for tenant, token in admins.items():
+            async with live.client(token) as client:
+                await client.post("/v1/queues", json={"name": f"queue-{tenant}"})
+                await client.post(f"/v1/queues/queue-{tenant}/messages", json={"message": 1})
+                await client.post("/jobs", json={"payload": 1, "queue_name": f"jobs-{tenant}"})
+        await Scrape(live.engine).once()
+        async with live.client(admins[DEFAULT_TENANT]) as operator, live.client(admins[other.id]) as admin:
+            everything, own = (await operator.get("/metrics")).text, (await admin.get("/metrics")).text
+
+    assert f'queue="queue-{DEFAULT_TENANT}"' in everything
+    assert f'queue="jobs-{other.id}"' in everything
+    assert f'queue="jobs-{other.id}"' in own
+    assert f'queue_depth{{queue="queue-{other.id}",tenant="other"}} 1.0' in own
+    assert f"queue-{DEFAULT_TENANT}" not in own
+    assert f"jobs-{DEFAULT_TENANT}" not in own
+    assert 'tenant="default"' not in own

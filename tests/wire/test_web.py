@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from penstock.auth import Mode
-from penstock.engine.queues import Queues
+from penstock.engine.queues.queues import Queues
 from penstock.errors import Unavailable
 from penstock.model import DEFAULT_TENANT, Scope, Send
+from tests.plain import PLAIN
 from tests.wire.conftest import Live, running
 
 
@@ -23,7 +24,7 @@ async def test_the_dashboard_shows_the_queues(server: Live, client: httpx.AsyncC
     answer = await client.get(path)
 
     assert answer.status_code == 200
-    assert re.search(r'<th scope="row">orders</th>', answer.text)
+    assert re.search(r'<th scope="row"><a href="/ui/queues/orders">orders</a>', answer.text)
     assert "There is no queue yet" not in answer.text
 
 
@@ -40,7 +41,7 @@ async def test_the_api_page_names_every_operation(server: Live, client: httpx.As
     assert "visibility_timeout" in text
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/ui/queues", "/nowhere"])
 async def test_pages_run_under_a_strict_policy(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
 
@@ -49,7 +50,8 @@ async def test_pages_run_under_a_strict_policy(client: httpx.AsyncClient, path: 
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert not re.search(r"style=|<style|<script|https?://", answer.text)
+    assert not re.search(r"style=|<style|https?://| on[a-z]+=", answer.text)
+    assert all(script.startswith(' src="/static/') for script in re.findall(r"<script([^>]*)>", answer.text))
 
 
 async def test_every_file_a_page_asks_for_is_there(client: httpx.AsyncClient) -> None:
@@ -58,7 +60,8 @@ async def test_every_file_a_page_asks_for_is_there(client: httpx.AsyncClient) ->
 
     assert wanted
     for path in wanted:
-        assert (await client.get(path)).status_code == 200
+        answer = await client.get(path)
+        assert (answer.status_code, "immutable" in answer.headers["cache-control"]) == (200, True)
     for path in ("/static/nothing", "/static/..%2Fpages.py", "/static/%2e%2e/pages.py"):
         assert (await client.get(path)).status_code == 404
 
@@ -72,7 +75,7 @@ async def test_with_tokens_the_dashboard_needs_one_that_reads() -> None:
             await live.engine.queues.create(DEFAULT_TENANT, name, {})
         async with live.client(reader) as reads, live.client(sender) as sends:
             refused, shown = await sends.get("/"), await reads.get("/")
-        async with httpx.AsyncClient(base_url=live.url, trust_env=False) as nobody:
+        async with httpx.AsyncClient(base_url=live.url, trust_env=False, verify=PLAIN) as nobody:
             assert (await nobody.get("/")).status_code == 403
             assert (await nobody.get("/docs")).status_code == 200
 
@@ -95,7 +98,7 @@ async def test_without_its_database_the_dashboard_says_so(
 
 def test_the_pages_cost_nothing_until_someone_looks() -> None:
     code = (
-        "import sys; import penstock.web, penstock.wire.rest, penstock.wire.protocol; "
+        "import sys; import penstock.web, penstock.wire.rest.door, penstock.wire.http.protocol; "
         "print({'starlette', 'jinja2', 'prometheus_client'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

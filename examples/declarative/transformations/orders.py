@@ -23,8 +23,8 @@ def orders() -> DataFrame:
 @dp.materialized_view
 def orders_by_hour() -> DataFrame:
     hour = f.date_trunc("hour", "timestamp").alias("hour")
-    figures = (f.count("*").alias("orders"), f.sum("amount").alias("amount"))
-    return spark.read.table("orders").groupBy(hour, "type").agg(*figures)
+    totals = (f.count("*").alias("orders"), f.sum("amount").alias("amount"))
+    return spark.read.table("orders").groupBy(hour, "type").agg(*totals)
 
 
 dp.create_sink("large_orders", "penstock", {**DATABASE, "target": "queue", "name": "large-orders"})

@@ -1,7 +1,7 @@
-"""A lake of Delta tables, written without a JVM jar: every reader of Delta sees each row once.
+"""A lake of Delta tables, written without a JVM jar: every Delta reader sees each row once.
 
-Tasks write Parquet files straight into a table's folder or bucket. They belong to the table only when the driver names
-them in the table's log, together with the number of the batch: a batch that comes again is not named again.
+Tasks write Parquet files into a table's folder or bucket. The files become part of the table when the driver adds them
+to the table's log, together with the number of the batch: a repeated batch is not added again.
 """
 
 from penstock.spark.lake.errors import LakeError

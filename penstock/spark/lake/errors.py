@@ -1,7 +1,7 @@
-"""What goes wrong with a lake."""
+"""Errors of the lake."""
 
 from __future__ import annotations
 
 
 class LakeError(Exception):
-    """A lake's table that cannot be read or written like this."""
+    """A table of the lake cannot be read or written as asked."""

@@ -1,4 +1,4 @@
-"""The files a task writes: one for each partition it meets, in row groups large enough to be worth reading."""
+"""The files that a task writes: one per partition, in large row groups."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from penstock.spark.lake.statistics import statistics
 from penstock.spark.lake.storage import remove
 
 MOST_OPEN = 64
-"""Beyond this the file that was written to least recently is finished, and its partition gets another one."""
+"""Open files per task. Beyond this, the least recently used file is closed, and its partition gets another one."""
 BUFFER_BYTES = 67_108_864
-"""What a task holds in memory before it writes its largest row group."""
+"""Memory that a task uses before it writes its largest row group."""
 GROUP_ROWS = 262_144
 
 
@@ -82,7 +82,7 @@ class TaskFiles:
         return self._done
 
     def discard(self) -> None:
-        """Whatever was written belongs to no table."""
+        """Delete what was written: it belongs to no table."""
         for values in list(self._open):
             opened = self._open.pop(values)
             opened.waiting.clear()
@@ -92,7 +92,7 @@ class TaskFiles:
         self._done.clear()
 
     def _keep(self, values: partitions.Values, rows: pa.RecordBatch) -> None:
-        # Taken out and put in again: the first of them all is the one written to least recently.
+        # Removed and added again, so that the first entry is the least recently used.
         opened = self._open.pop(values, None) or self._opened(values)
         self._open[values] = opened
         opened.waiting.append(rows)

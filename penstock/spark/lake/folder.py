@@ -1,11 +1,11 @@
-"""Plain Parquet instead of Delta: a folder of files, for readers that know nothing else.
+"""Plain Parquet instead of Delta: a folder of files, for readers that do not know Delta.
 
-There is no log, so a reader takes whatever lies in the folder. Tasks write beside it and the driver moves the files in,
-under names made of the query and the batch: a batch that comes again replaces its own files. That is as near to once
-as a folder comes. While files are being moved, or after a kill in the midst of it, a reader sees part of a batch; and
-if the batch comes again cut into fewer tasks than before, files of the first time stay.
+There is no log, so a reader takes all files in the folder. Tasks write to a staging folder, and the driver moves the
+files, under names made of query and batch: a repeated batch replaces its own files. This is not exactly once: while
+files are moved, or after a kill in between, a reader sees part of a batch; and a batch that is repeated with fewer
+tasks leaves files of its first attempt.
 
-What tasks that were killed have written stays beside the folder for a day, then the next batch removes it.
+Files of killed tasks stay in the staging folder for a day; then the next batch removes them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from penstock.spark.lake.storage import Storage
 from penstock.spark.options import OptionError
 
 STAGING = "_staging"
-"""In the folder that the table's own lies in: some readers of a folder take all that is below it, however named."""
+"""Next to the table's folder, not in it: some readers take all files below a folder, whatever their names."""
 SETTLED = timedelta(days=1)
-"""What is older belongs to no batch any more."""
+"""Older files belong to no batch any more."""
 
 
 class Folder:
-    """The folder of a table and what lies beside it."""
+    """The folder of a table, and its staging folder."""
 
     def __init__(self, path: str, storage: Storage) -> None:
         parent, _, self._name = storages.folder(path).rpartition("/")
         if not self._name or parent.endswith(":/"):
-            raise OptionError("tableFormat", f"plain Parquet needs a folder of its own, not all of {path}")
+            raise OptionError("tableFormat", f"plain Parquet needs a folder of its own, not the root {path}")
         storages.make(path)
         self.files = storages.filesystem(parent or "/", storage)
         self._staging = f"{STAGING}/{self._name}/"
 
     def staging(self) -> str:
-        """Where an attempt of a task may write."""
+        """Folder for an attempt of a task."""
         return f"{self._staging}{uuid4().hex}/"
 
     def move_in(self, tasks: Sequence[Sequence[AddedFile]], app: str | None, version: int) -> None:

@@ -1,4 +1,4 @@
-"""Tables of the lake as data frames."""
+"""Tables of the lake as DataFrames."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from penstock.spark.lake import partitions
 from penstock.spark.lake.reader import TableFile, table_files
 from penstock.spark.lake.schemas import spark_schema
 from penstock.spark.lake.storage import Storage, below, folder, is_folder
-from penstock.spark.lake.table import opened
+from penstock.spark.lake.table import open_table
 
 
 def read(spark: SparkSession, path: str, *, version: int | None = None, storage: Storage | None = None) -> DataFrame:
-    """A table as it is now, or was at a version.
+    """A table in its newest version, or in the given one.
 
-    Spark's own Parquet reader is used where it can see what the log says: in folders whose names tell the partitions.
-    Elsewhere, and in object stores, for which Spark would need a jar, tasks read in Python.
+    Spark's own Parquet reader is used for local folders whose names match the partition values of the log. Otherwise,
+    and for object stores, for which Spark would need a jar, tasks read in Python.
     """
-    table = opened(path, storage, version)
+    table = open_table(path, storage, version)
     schema = spark_schema(table)
     files = table_files(table)
     if not files:
         return spark.createDataFrame([], schema)
-    if is_folder(path) and all(_told_by_path(each) for each in files):
+    if is_folder(path) and all(_path_matches(each) for each in files):
         root = folder(path)
         frame = spark.read.schema(schema).option("basePath", root).parquet(*(below(root, each.path) for each in files))
         return frame.select(*(f"`{name}`" for name in schema.names))
@@ -43,7 +43,7 @@ def append(
     merge_schema: bool = False,
     storage: Storage | None = None,
 ) -> None:
-    """Add rows to a table, which is made when it is not there; once only for each version of an application."""
+    """Add rows to a table, and create it if needed; once for each version of an application."""
     options = {f"storage.{name}": value for name, value in (storage or {}).items()}
     if app is not None and version is not None:
         options |= {"txnAppId": app, "txnVersion": str(version)}
@@ -51,5 +51,5 @@ def append(
     frame.write.format("penstock_lake").options(**options).mode("append").save()
 
 
-def _told_by_path(found: TableFile) -> bool:
-    return partitions.tells(found.path, {name: partitions.text(value) for name, value in found.values.items()})
+def _path_matches(found: TableFile) -> bool:
+    return partitions.path_matches(found.path, {name: partitions.text(value) for name, value in found.values.items()})

@@ -1,4 +1,4 @@
-"""Changing rows of a table: Delta's MERGE, once for each version of an application, and whole parts replaced."""
+"""Changes rows of a table: by Delta's MERGE, once per version of an application, or by replacing partitions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from deltalake.table import TableMerger
 
 from penstock.spark.lake.errors import LakeError
 from penstock.spark.lake.storage import Storage, folder, resolved
-from penstock.spark.lake.table import exists, is_done, opened, properties
+from penstock.spark.lake.table import exists, is_done, open_table, properties
 
 TRIES = 5
-"""A merge that lost against another writer reads and writes everything again: not to be tried as often as an append."""
+"""Attempts when other writers commit first. Each repeats the whole merge, so there are fewer than for an append."""
 
 
 def merge(
@@ -34,15 +34,15 @@ def merge(
 ) -> Mapping[str, Any] | None:
     """Merge rows, called `source`, into a table, called `target`; None when this version was merged before.
 
-    `clauses` says what to do with rows that match and with those that do not:
+    `clauses` adds the actions for matching and other rows, such as
     `lambda rows: rows.when_matched_update_all().when_not_matched_insert_all()`. `marks` are versions of other
-    applications that the table remembers from then on.
+    applications that the commit records in the table.
     """
     for attempt in range(TRIES):
-        table = opened(path, storage)
+        table = open_table(path, storage)
         if is_done(table, app, version):
             return None
-        # The source is at hand, so its bounds tell which files of the target cannot match.
+        # With the whole source in memory, delta-rs skips files of the target by its bounds.
         merger = table.merge(
             source, predicate, source_alias="source", target_alias="target", merge_schema=merge_schema,
             streamed_exec=False, commit_properties=properties(app, version, marks=marks),
@@ -65,10 +65,10 @@ def replace(
     version: int | None = None,
     storage: Storage | None = None,
 ) -> None:
-    """The rows instead of those that the predicate is true of. To do it again changes nothing that is to be read."""
+    """Replace the rows that match the predicate. Repeating it has no effect for readers."""
     write_deltalake(
         folder(path), rows, mode="overwrite",
-        # There is nothing to replace in a table that is only being made.
+        # A new table has nothing to replace.
         predicate=predicate if exists(path, storage) else None,
         partition_by=list(partition_by), storage_options=resolved(storage) or None,
         commit_properties=properties(app, version),

@@ -1,4 +1,4 @@
-"""What a user may say to `format("penstock_lake")`."""
+"""Options of `format("penstock_lake")`."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ FORMATS = ("delta", "parquet")
 class LakeOptions:
     path: str
     partition_by: tuple[str, ...]
-    """Empty means: as the table is, and not at all for a new one."""
+    """Empty means the partitions of the table, and none for a new table."""
     table_format: str
     merge_schema: bool
     app: str | None
     app_version: int | None
     version: int | None
-    """Which version of the table to read; None is the newest."""
+    """Version of the table to read; None is the newest."""
     push_down: bool
     storage: dict[str, str]
-    """Of the object store. A task gets them as they are given, and looks `env:NAME` up itself."""
+    """Options of the object store. Tasks get them unchanged and resolve `env:NAME` themselves."""
 
 
 def lake_options(options: Mapping[str, str]) -> LakeOptions:
     known = {name.lower() for name in KNOWN}
     given = {name.lower(): value for name, value in options.items()}
     if unknown := [name for name in given if name not in known and not name.startswith(STORAGE)]:
-        raise OptionError(unknown[0], f"unknown; the options are {', '.join(KNOWN)} and {STORAGE}*")
+        raise OptionError(unknown[0], f"unknown option; known are {', '.join(KNOWN)} and {STORAGE}*")
     if not given.get("path"):
-        raise OptionError("path", "required: where the table is")
+        raise OptionError("path", "required: the location of the table")
     if is_folder(given["path"]) and not given["path"].removeprefix("file://").startswith("/"):
-        raise OptionError("path", "must be absolute: tasks have working folders of their own")
+        raise OptionError("path", "must be absolute: tasks have other working directories")
     app, app_version = given.get("txnappid"), _number(given, "txnVersion")
     if (app is None) != (app_version is None):
         raise OptionError("txnAppId", "give txnAppId and txnVersion together")
@@ -61,7 +61,7 @@ def lake_options(options: Mapping[str, str]) -> LakeOptions:
 def _one_of(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
     value = given.get(name.lower(), default).lower()
     if value not in choices:
-        raise OptionError(name, f"{value!r} is none of {', '.join(choices)}")
+        raise OptionError(name, f"{value!r} is not one of {', '.join(choices)}")
     return value
 
 

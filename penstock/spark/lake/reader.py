@@ -1,6 +1,6 @@
-"""Reading a table of the lake in Python's tasks: for object stores that this Spark has no jar for.
+"""Reads a table of the lake in Python tasks, for object stores that Spark has no jar for.
 
-The files are chosen once, on the driver, so that all tasks read one version of the table.
+The driver chooses the files once, so that all tasks read one version of the table.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from pyspark.sql.types import StructType
 from penstock.spark.lake.options import LakeOptions
 from penstock.spark.lake.schemas import arrow_schema
 from penstock.spark.lake.storage import filesystem
-from penstock.spark.lake.table import opened
+from penstock.spark.lake.table import open_table
 
 PIECE_BYTES = 134_217_728
-"""About how much of a table a task reads, so that small files share one."""
+"""Approximate amount of data per task: small files share a task."""
 BATCH_ROWS = 65_536
 
 
@@ -58,7 +58,7 @@ class LakeReader(DataSourceReader):
         self._tests: list[Callable[[TableFile], bool]] = []
 
     def partitions(self) -> list[InputPartition]:
-        table = opened(self._options.path, self._options.storage, self._options.version)
+        table = open_table(self._options.path, self._options.storage, self._options.version)
         kept = [each for each in table_files(table) if all(test(each) for test in self._tests)]
         return list(_pieces(kept))
 
@@ -78,12 +78,12 @@ class LakeReader(DataSourceReader):
     def _column(self, wanted: pa.Field, batch: pa.RecordBatch, found: TableFile) -> pa.Array:
         if wanted.name in batch.schema.names:
             return batch.column(wanted.name).cast(wanted.type)
-        # A partition's value; or null, in a file older than the column.
+        # A partition value; or null, in a file that is older than the column.
         return pa.repeat(pa.scalar(found.values.get(wanted.name), wanted.type), batch.num_rows)
 
 
 class FilteringLakeReader(LakeReader):
-    """Leaves out files by their partitions. Spark refuses a class with this method unless its setting allows it."""
+    """Skips files by partition values. A class of its own: Spark fails reads of one with this method by default."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         for offered in filters:
@@ -94,7 +94,7 @@ class FilteringLakeReader(LakeReader):
 
 
 def table_files(table: DeltaTable) -> list[TableFile]:
-    """The files of a version, with the values of their partitions from the log."""
+    """The files of a version, with their partition values from the log."""
     actions = pa.table(table.get_add_actions(flatten=True))
     names = table.metadata().partition_columns
     columns = [actions.column(f"partition.{name}").to_pylist() for name in names]
@@ -123,7 +123,7 @@ def _on_partition(name: str, test: Callable[[Any], bool]) -> Callable[[TableFile
 
 
 def _test(offered: Filter) -> Callable[[Any], bool] | None:
-    """Whether a value of a partition may pass; None for filters that are not about one value."""
+    """A test of a partition value; None for other filters."""
     match offered:
         case EqualTo(_, value):
             return lambda found: found is not None and found == value

@@ -1,4 +1,4 @@
-"""Schemas: Spark's and Delta's are the same JSON. In a lake every column may be null, in rows older than the column."""
+"""Schemas: Spark and Delta use the same JSON. Every column is nullable: it is null in rows older than the column."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spark_schema(table: DeltaTable) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """As Spark hands rows over and takes them, with moments in UTC whatever the session's time zone is."""
+    """The Arrow schema that Spark exchanges, with timestamps in UTC, independent of the session's time zone."""
     try:
         return to_arrow_schema(nullable(schema), timezone="UTC")
     except PySparkException as error:
@@ -40,7 +40,7 @@ def nullable(schema: StructType) -> StructType:
 
 
 def missing(table: DeltaTable, wanted: Schema) -> Sequence[Any]:
-    """The columns a table lacks; raises `LakeError` for one that it has with another type."""
+    """The columns that a table lacks; raises `LakeError` for a column of another type."""
     there = {each.name: each for each in table.schema().fields}
     lower = {name.lower(): name for name in there}
     found = []
@@ -62,7 +62,7 @@ def _shown(found: Any) -> str:
 
 
 def _nullable(value: Any) -> Any:
-    """Nullable at every depth; remarks that Spark keeps at columns mean nothing to a lake."""
+    """Nullable at every level, and without Spark's column metadata."""
     if isinstance(value, list):
         return [_nullable(each) for each in value]
     if not isinstance(value, dict):

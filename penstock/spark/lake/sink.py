@@ -1,7 +1,7 @@
-"""Writing into the lake: tasks write files, the driver commits them with the number of the batch.
+"""Writes to the lake: tasks write files, and the driver commits them with the number of the batch.
 
-A batch that Spark writes again finds its number in the table and adds nothing; its files are removed. Files of a task
-or driver that was killed are in no log, so no reader sees them, and `vacuum` removes them.
+A batch that Spark repeats finds its number in the table and adds nothing; its files are deleted. Files of a killed task
+or driver are in no log, so no reader sees them, and `vacuum` deletes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.spark.lake.options import LakeOptions
 from penstock.spark.lake.reader import table_files
 from penstock.spark.lake.schemas import arrow_schema, delta_schema
 from penstock.spark.lake.storage import filesystem, is_folder, make, remove
-from penstock.spark.lake.table import Commit, exists, opened
+from penstock.spark.lake.table import Commit, exists, open_table
 from penstock.spark.options import OptionError
 
 
@@ -31,7 +31,7 @@ from penstock.spark.options import OptionError
 class Written(WriterCommitMessage):
     files: list[AddedFile]
     query: str | None
-    """The writer that commits is a new one, and only a task knows which query it works for."""
+    """Only tasks know the id of their query: the writer that commits is a new object."""
 
 
 class _LakeWriter:
@@ -46,11 +46,11 @@ class _LakeWriter:
         context = TaskContext.get()
         task = f"{context.partitionId():05d}" if context is not None else "00000"
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
-        place, below = self._place()
-        # Readers of plain Parquet have only the names to go by, and know them as Spark writes them.
+        filesystem, below = self._target()
+        # Readers of plain Parquet take partition values from names that are escaped like Spark's.
         is_key = self._options.table_format == "delta" and not is_folder(self._options.path)
         named = partitions.key_name if is_key else partitions.folder_name
-        files = TaskFiles(place, self._arrow, self._partition_by, below, task, named)
+        files = TaskFiles(filesystem, self._arrow, self._partition_by, below, task, named)
         try:
             for batch in iterator:
                 files.add(batch)
@@ -59,8 +59,8 @@ class _LakeWriter:
             files.discard()
             raise
 
-    def _place(self) -> tuple[arrow_fs.FileSystem, str]:
-        """Where a task writes: into the table, or beside it where a reader would take whatever lies there."""
+    def _target(self) -> tuple[arrow_fs.FileSystem, str]:
+        """Where a task writes: into the table's folder, or into the staging folder of plain Parquet."""
         if self._options.table_format == "parquet":
             table = Folder(self._options.path, self._options.storage)
             return table.files, table.staging()
@@ -82,13 +82,13 @@ class _LakeWriter:
             self._remove_unnamed(added)
 
     def _remove_unnamed(self, files: list[AddedFile]) -> None:
-        """The table has this batch already. Maybe from these files, if the word that it was committed got lost."""
-        named = {each.path for each in table_files(opened(self._options.path, self._options.storage))}
+        """The table has this batch already; maybe with these files, when the answer of a commit was lost."""
+        named = {each.path for each in table_files(open_table(self._options.path, self._options.storage))}
         place = filesystem(self._options.path, self._options.storage)
         remove(place, [each.path for each in files if each.path not in named])
 
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Also called when the commit failed, and nobody knows how far it came: then `vacuum` decides, not we."""
+        """Also called after a failed commit, which may have succeeded: Delta files are left to `vacuum`."""
         if self._options.table_format == "parquet":
             place = Folder(self._options.path, self._options.storage).files
             remove(place, [each.path for each in _files(messages)])
@@ -102,7 +102,7 @@ class LakeWriter(_LakeWriter, DataSourceArrowWriter):
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
         super().__init__(options, schema)
         if overwrite and options.table_format == "parquet":
-            raise OptionError("mode", "files of plain Parquet are only added; use append")
+            raise OptionError("mode", "plain Parquet supports append only")
         self._overwrites = overwrite
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -124,7 +124,7 @@ class LakeStreamWriter(_LakeWriter, DataSourceStreamArrowWriter):
 def _partition_columns(options: LakeOptions, names: list[str]) -> tuple[str, ...]:
     if options.table_format != "delta" or not exists(options.path, options.storage):
         return ()
-    table = opened(options.path, options.storage)
+    table = open_table(options.path, options.storage)
     found = tuple(table.metadata().partition_columns)
     if missing := [name for name in found if name not in names]:
         there = ", ".join(field.name for field in table.schema().fields)

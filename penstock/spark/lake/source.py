@@ -1,4 +1,4 @@
-"""`format("penstock_lake")`: the tables of a lake for Spark, to read and to write, without a jar."""
+"""`format("penstock_lake")`: reads and writes tables of a lake, without a jar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.spark.lake.options import lake_options
 from penstock.spark.lake.reader import FilteringLakeReader, LakeReader
 from penstock.spark.lake.schemas import spark_schema
 from penstock.spark.lake.sink import LakeStreamWriter, LakeWriter
-from penstock.spark.lake.table import opened
+from penstock.spark.lake.table import open_table
 from penstock.spark.options import OptionError
 
 
@@ -20,7 +20,7 @@ class LakeSource(DataSource):
 
     def schema(self) -> StructType:
         options = lake_options(self.options)
-        return spark_schema(opened(options.path, options.storage, options.version))
+        return spark_schema(open_table(options.path, options.storage, options.version))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = lake_options(self.options)
@@ -31,5 +31,5 @@ class LakeSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
-            raise OptionError("outputMode", "a stream is appended to the lake; use append")
+            raise OptionError("outputMode", "only append is possible")
         return LakeStreamWriter(lake_options(self.options), schema)

@@ -1,4 +1,4 @@
-"""What the log says of a file, so that readers may leave it out: how many rows, and what lies between which bounds."""
+"""Statistics of a file in the log, by which readers skip it: number of rows, nulls and bounds of columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 
 LONGEST = 64
-"""Bounds of longer texts, such as payloads, would only swell the log."""
+"""Bounds of longer texts, such as payloads, would bloat the log."""
 
 
 def statistics(metadata: parquet.FileMetaData) -> str:
@@ -25,13 +25,13 @@ def statistics(metadata: parquet.FileMetaData) -> str:
                 _count(nulls, column.path_in_schema, found)
                 _widen(bounds, column.path_in_schema, found, column.num_values)
     known = {name: bound for name, bound in bounds.items() if bound is not None}
-    told = {
+    found = {
         "numRecords": metadata.num_rows,
         "minValues": {name: low for name, (low, _) in known.items()},
         "maxValues": {name: high for name, (_, high) in known.items()},
         "nullCount": {name: count for name, count in nulls.items() if count >= 0},
     }
-    return json.dumps(told, ensure_ascii=False)
+    return json.dumps(found, ensure_ascii=False)
 
 
 def _count(nulls: dict[str, int], name: str, found: Any) -> None:
@@ -56,13 +56,13 @@ def _bounds(found: Any) -> tuple[Any, Any]:
     if found is None or not found.has_min_max:
         return None, None
     try:
-        return _told(found.min), _told(found.max)
+        return _json_value(found.min), _json_value(found.max)
     except OverflowError:  # a year that Python has no date for
         return None, None
 
 
-def _told(value: Any) -> Any:
-    """As JSON, in an order that is the value's own; None for what has no such form."""
+def _json_value(value: Any) -> Any:
+    """The value as JSON that sorts like the value; None when there is no such form."""
     match value:
         case bool():
             return None

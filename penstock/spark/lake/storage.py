@@ -1,4 +1,4 @@
-"""Where a table lies: a folder, or a place in an object store. Both are reached through the same small interface."""
+"""Locations of tables: folders, and addresses in object stores, behind one small interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Storage = Mapping[str, str]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _QUERY = re.compile(r"\?\S+")
-"""Of an address: some stores take a signature there."""
+"""Query string of a URL, which may hold a signature."""
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 
 
@@ -28,7 +28,7 @@ def is_folder(path: str) -> bool:
 
 
 def folder(path: str) -> str:
-    """A folder as deltalake and Spark both take it; an address of an object store stays as it is."""
+    """An absolute path that deltalake and Spark accept; an address of an object store is unchanged."""
     if not is_folder(path):
         return path.rstrip("/")
     return str(Path(path.removeprefix("file://")).absolute())
@@ -39,7 +39,7 @@ def below(root: str, *parts: str) -> str:
 
 
 def resolved(storage: Storage | None) -> dict[str, str]:
-    """As deltalake is told. Secrets are looked up where they are used: so they are in no plan and no log."""
+    """The options for deltalake. Secrets are resolved where they are used, so no plan and no log has them."""
     found = dict(storage or {})
     for name, value in found.items():
         if value.startswith("env:"):
@@ -51,13 +51,13 @@ def resolved(storage: Storage | None) -> dict[str, str]:
 
 
 def filesystem(path: str, storage: Storage) -> arrow_fs.FileSystem:
-    """The files of a table by names relative to it. A file appears when it is closed, whole or not at all."""
+    """The files of a table, by relative names. A file appears when it is closed, completely or not at all."""
     return arrow_fs.PyFileSystem(DeltaStorageHandler(folder(path), resolved(storage)))
 
 
 @contextmanager
-def reaching(path: str) -> Iterator[None]:
-    """An object store that cannot be reached, or does not let us in, says so over many lines: one is made of them."""
+def store_errors(path: str) -> Iterator[None]:
+    """Turn the long errors of an object store that is unreachable or denies access into one line."""
     try:
         yield
     except TableNotFoundError:
@@ -69,13 +69,13 @@ def reaching(path: str) -> Iterator[None]:
 
 
 def make(path: str) -> None:
-    """A folder must be there before files are written; an object store has none."""
+    """Create the folder; an object store has no folders."""
     if is_folder(path):
         Path(folder(path)).mkdir(parents=True, exist_ok=True)
 
 
 def remove(files: arrow_fs.FileSystem, names: Iterable[str]) -> None:
-    """What cannot be removed is left to `vacuum`: it belongs to no table."""
+    """Delete files that belong to no table. What cannot be deleted is left to `vacuum`."""
     for name in names:
         try:
             files.delete_file(name)

@@ -1,7 +1,7 @@
-"""A Delta table: whether it is there, which batch an application wrote last, and the commit of new files.
+"""A Delta table: whether it exists, which batch an application wrote last, and the commit of new files.
 
-Lock-free: a commit is the creation of the log's next entry, which only one writer can do. Whoever loses looks at the
-table again. A table remembers the last version of each application, so a version that comes again adds nothing.
+Lock-free: a commit creates the next entry of the log, which only one writer can do. Others read the table again and
+retry. A table records the last version of each application, so a repeated version adds nothing.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from penstock.spark.lake.errors import LakeError
 from penstock.spark.lake.files import AddedFile
 from penstock.spark.lake.schemas import missing
-from penstock.spark.lake.storage import Storage, folder, reaching, resolved
+from penstock.spark.lake.storage import Storage, folder, resolved, store_errors
 
 TRIES = 20
-"""How often a commit that lost against another one is made again."""
+"""Attempts of a commit when other writers commit first."""
 
 
 def exists(path: str, storage: Storage | None = None) -> bool:
-    with reaching(path):
+    with store_errors(path):
         return DeltaTable.is_deltatable(folder(path), resolved(storage))
 
 
-def opened(path: str, storage: Storage | None = None, version: int | None = None) -> DeltaTable:
+def open_table(path: str, storage: Storage | None = None, version: int | None = None) -> DeltaTable:
     try:
-        with reaching(path):
+        with store_errors(path):
             return DeltaTable(folder(path), version=version, storage_options=resolved(storage))
     except TableNotFoundError:
         raise LakeError(f"there is no table at {path}") from None
@@ -38,7 +38,7 @@ def opened(path: str, storage: Storage | None = None, version: int | None = None
 
 def version(path: str, app: str, storage: Storage | None = None) -> int | None:
     """The last version that an application wrote; None when it has written nothing."""
-    return opened(path, storage).transaction_version(app) if exists(path, storage) else None
+    return open_table(path, storage).transaction_version(app) if exists(path, storage) else None
 
 
 def properties(
@@ -59,7 +59,7 @@ def is_done(table: DeltaTable, app: str | None, app_version: int | None) -> bool
 
 
 class Commit:
-    """New files for a table, made part of it once: `app` and `app_version` say which once."""
+    """Adds new files to a table, once for each `app` and `app_version`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Commit:
         self._overwrite = overwrite
 
     def add(self, files: Sequence[AddedFile]) -> bool:
-        """Whether the files are the table's now; False when it had them already. Tried again after a lost race."""
+        """Whether the files were added; False when the table has this version already. Retries after a lost race."""
         lost: DeltaError
         for attempt in range(TRIES):
             try:
@@ -102,19 +102,19 @@ class Commit:
             AddAction(each.path, each.size, each.values, each.written_at_ms, True, each.statistics) for each in files
         ]
         if not exists(self._path, self._storage):
-            # Without retries: deltalake would put a lost creation after the one that won, and look at nothing there.
+            # Without retries: deltalake would repeat a lost creation after the winner's, without checking it.
             first = properties(self._app, self._app_version, retries=0)
             create_table_with_add_actions(
                 self._path, self._schema, actions, partition_by=self._partition_by,
                 storage_options=resolved(self._storage), commit_properties=first,
             )  # fmt: skip
             return True
-        table = opened(self._path, self._storage)
+        table = open_table(self._path, self._storage)
         if is_done(table, self._app, self._app_version):
             return False
         self._evolve(table)
         if not actions and not self._overwrite:
-            # Nothing to say: a batch without rows has none when it comes again.
+            # An empty batch is empty again when it is repeated, so it need not be recorded.
             return True
         mode = "overwrite" if self._overwrite else "append"
         done = properties(self._app, self._app_version)

@@ -1,4 +1,4 @@
-"""Upkeep of tables: small files into large ones, and files that no table needs any more removed. Needs no Spark."""
+"""Maintenance of tables: merging small files, and deleting unused ones. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from deltalake import WriterProperties
 from deltalake.exceptions import TableNotFoundError
 
 from penstock.spark.lake.errors import LakeError
-from penstock.spark.lake.storage import Storage, below, filesystem, folder, reaching
-from penstock.spark.lake.table import opened
+from penstock.spark.lake.storage import Storage, below, filesystem, folder, store_errors
+from penstock.spark.lake.table import open_table
 
 FILE_BYTES = 134_217_728
 RETENTION = timedelta(days=7)
 DEPTH = 4
-"""How far below the root tables are looked for."""
+"""Levels below the root that are searched for tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Compacted:
 class TableSummary:
     path: str
     name: str
-    """The path from the lake's root on; empty for a table that is the root itself."""
+    """Path relative to the lake; empty when the table is the root itself."""
     version: int
     files: int
     rows: int
@@ -43,36 +43,36 @@ class TableSummary:
 
 
 def compact(path: str, *, file_bytes: int = FILE_BYTES, storage: Storage | None = None) -> Compacted:
-    """Small files of each partition become larger ones; the rows stay as they are, and appends may go on meanwhile."""
-    table = opened(path, storage)
+    """Merge small files of each partition. The rows stay the same, and appends may continue meanwhile."""
+    table = open_table(path, storage)
     done = table.optimize.compact(
         target_size=file_bytes, max_concurrent_tasks=2, writer_properties=WriterProperties(compression="ZSTD")
     )
-    # A reader starts from the last checkpoint of the log instead of its beginning; older entries may go.
-    opened(path, storage).create_checkpoint()
-    opened(path, storage).cleanup_metadata()
+    # Readers start from the last checkpoint of the log, so older entries can be deleted.
+    open_table(path, storage).create_checkpoint()
+    open_table(path, storage).cleanup_metadata()
     return Compacted(int(done["numFilesAdded"]), int(done["numFilesRemoved"]))
 
 
 def vacuum(
     path: str, *, retention: timedelta = RETENTION, dry_run: bool = False, storage: Storage | None = None
 ) -> list[str]:
-    """Remove files that the table does not need, when they are older than `retention`; gives their names.
+    """Delete unused files that are older than `retention`; returns their names.
 
-    Those are files that were replaced, and those of tasks and drivers that were killed. A younger file may belong to a
-    batch that is just being written, or to a reader that is still at it. Retention is in whole hours.
+    These are replaced files, and files of killed tasks and drivers. A younger file may belong to a batch that is being
+    written, or to an active reader. Retention is rounded up to whole hours.
     """
     hours = math.ceil(retention.total_seconds() / 3600)
-    return opened(path, storage).vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
+    return open_table(path, storage).vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
 
 
 def tables(root: str, storage: Storage | None = None) -> Iterator[TableSummary]:
-    """Every table at a place or below it, by name."""
+    """All tables at a path or below it, sorted by name."""
     try:
         place = filesystem(root, storage or {})
     except TableNotFoundError:
-        raise LakeError(f"there is nothing at {root}") from None
-    with reaching(root):
+        raise LakeError(f"there is no folder {root}") from None
+    with store_errors(root):
         names = list(_found(place, "", DEPTH))
     for name in names:
         yield _summary(folder(root), name, storage)
@@ -84,14 +84,14 @@ def _found(place: arrow_fs.FileSystem, name: str, depth: int) -> Iterator[str]:
         yield name
     elif depth > 0:
         for each in sorted(folders, key=lambda found: found.path):
-            # Checkpoints of queries and the like.
+            # Not checkpoints of queries and other internal folders.
             if not each.base_name.startswith(("_", ".")):
                 yield from _found(place, each.path, depth - 1)
 
 
 def _summary(root: str, name: str, storage: Storage | None) -> TableSummary:
     path = below(root, name) if name else root
-    table = opened(path, storage)
+    table = open_table(path, storage)
     actions = pa.table(table.get_add_actions())
     return TableSummary(
         path=path,

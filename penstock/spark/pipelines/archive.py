@@ -1,8 +1,7 @@
-"""`archive`: events and archived messages into the lake, exactly once.
+"""The pipeline `archive`: events and archived messages into the lake, exactly once.
 
-Each stream has a query of its own, and so has each queue that is named, so that they can be added and left out from run
-to run. Events come by ticks and messages by snapshots, so what is committed late is not missed; the lake takes each
-micro-batch once.
+Each stream and each named queue has its own query, so that a later run may add or omit some. Events are read by ticks
+and messages by snapshots, so late commits are not missed; the lake takes each micro-batch once.
 """
 
 from __future__ import annotations
@@ -23,17 +22,18 @@ from penstock.spark.database import Database
 from penstock.spark.lake import partitions
 from penstock.spark.lake.storage import filesystem
 from penstock.spark.pipelines.claims import in_lake
-from penstock.spark.pipelines.run import PipelineError, Run
+from penstock.spark.pipelines.pipeline import Pipeline, PipelineError
+from penstock.spark.pipelines.run import Run
 from penstock.spark.streams import Stream
 from penstock.spark.tenants import stream_prefix
 
 EVENT_COLUMNS = "key,value,stream,offset,timestamp,type,txid,retry,headers"
 SHORT = 40
-"""So many characters of a type that is too long are kept in its place."""
+"""Characters that are kept of a type that is too long for the name of a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class Archive(Pipeline):
     """Streams, or the message archive, into the lake."""
 
     name: ClassVar[str] = "archive"
@@ -41,23 +41,27 @@ class Archive:
 
     streams: tuple[str, ...] = ()
     messages: bool = False
-    """Whether to archive the archive of messages too."""
+    """Whether to include the archive of messages."""
     queues: tuple[str, ...] = ()
-    """Of these queues only; all when empty."""
+    """Queues whose messages are archived; empty means all."""
     tenant: str = "default"
     partition_by: tuple[str, ...] = ("date", "type")
-    """Of events. A type that is different for each event would make a file for each."""
+    """Partition columns of events. A type that differs for every event would make a file for each."""
     consumer: str = "archive"
-    """Two lakes of one stream need two, else one may lose what the other has read."""
+    """Consumer name. Use a different one for each lake: rotation keeps only what the consumer has not read."""
     skip_lost: bool = False
-    """Whether to go on when a stream has lost events that were not archived."""
+    """Whether to continue when a stream has lost events that were not archived."""
     max_events: int | None = None
     compact: bool = False
-    """Whether to put small files together at the end."""
+    """Whether to compact small files at the end."""
+
+    @property
+    def owner(self) -> str:
+        return self.tenant
 
     def check(self, follow: bool) -> None:
         if not self.streams and not self.messages:
-            raise PipelineError("name a stream to archive, or ask for the messages")
+            raise PipelineError("nothing to archive: give --stream or --messages")
 
     def check_database(self, url: str) -> None:
         with closing(Database(url)) as database:
@@ -69,7 +73,7 @@ class Archive:
         owner = "" if self.tenant == "default" else f" of tenant {self.tenant}"
         found = [f"the archive of stream {stream!r}{owner}" for stream in self.streams]
         if self.messages:
-            # One for all queues: whether they come one by one is for the first run to say.
+            # One claim for all queues: the first run decides whether they are archived one by one.
             found.append(f"the archive of messages{owner}")
         return [in_lake(each, lake) for each in found]
 
@@ -83,20 +87,20 @@ class Archive:
         if self.compact:
             for table in [*(["events"] if self.streams else []), *(["messages"] if self.messages else [])]:
                 run.note(f"compacting {table}")
-                lake.compact(run.place(table))
+                lake.compact(run.path(table))
             run.note(None)
 
     def _check_queues(self, run: Run) -> None:
-        """A row is read by one query only: either by that of its queue, or by that of all."""
+        """Raises when a row would be read twice: by the query of its queue, and by the query of all queues."""
         all_queues = self._messages_name(None)
         before = [name for name in _checkpoints(run) if name.startswith(all_queues)]
         if self.queues and all_queues in before:
-            raise PipelineError("this lake has the messages of all queues: name none, or use another lake")
+            raise PipelineError("this lake archives the messages of all queues: omit --queue, or use another lake")
         named = [unquote(name.removeprefix(f"{all_queues}=")) for name in before if name.startswith(f"{all_queues}=")]
         if named and not self.queues:
             raise PipelineError(
-                f"this lake has the messages of single queues: name them ({', '.join(sorted(named))}) and those that"
-                " are to be added, or use another lake"
+                f"this lake archives the messages of single queues: name them ({', '.join(sorted(named))}) and any"
+                " others to add, or use another lake"
             )
 
     def _events(self, run: Run, stream: str) -> StreamingQuery:
@@ -116,7 +120,8 @@ class Archive:
         rows = reader.load().withColumns({name: f.col("headers")[extra] for name, extra in more.items()})
         rows = rows.withColumns({"tenant": f.lit(self.tenant), "date": day("timestamp")})
         if "type" in self.partition_by:
-            rows = rows.withColumns({"type": short("type"), "full_type": f.when(is_long("type"), f.col("type"))})
+            unnamed = is_unnamed("type")
+            rows = rows.withColumns({"type": short("type"), "full_type": f.when(unnamed, f.col("type"))})
         owner = "" if self.tenant == "default" else f"{quote(self.tenant, safe='')}="
         return self._into(run, rows, "events", self.partition_by, f"events-{owner}{quote(stream, safe='')}")
 
@@ -136,30 +141,33 @@ class Archive:
     def _into(self, run: Run, rows: DataFrame, table: str, partition_by: tuple[str, ...], name: str) -> StreamingQuery:
         writer = rows.writeStream.format("penstock_lake").option("partitionBy", ",".join(partition_by))
         writer = writer.option("checkpointLocation", run.checkpoint(name)).trigger(**run.trigger())
-        # A lake of an earlier version lacks some of the columns.
-        return writer.option("mergeSchema", "true").start(run.place(table))
+        # A lake of an earlier version has fewer columns.
+        return writer.option("mergeSchema", "true").start(run.path(table))
 
 
 def _checkpoints(run: Run) -> list[str]:
     try:
-        place = filesystem(run.checkpoint("")[:-1], {})
-        return [each.base_name for each in place.get_file_info(arrow_fs.FileSelector("", allow_not_found=True))]
+        files = filesystem(run.checkpoint("")[:-1], {})
+        return [each.base_name for each in files.get_file_info(arrow_fs.FileSelector("", allow_not_found=True))]
     except TableNotFoundError:
         return []
 
 
-def is_long(column: str) -> Column:
-    """Whether a text cannot be the name of a folder, in which some readers look for it."""
+def is_unnamed(column: str) -> Column:
+    """Whether a text cannot be the name of a folder, from which some readers take the value.
+
+    It is too long, or empty: to Delta an empty partition value is null.
+    """
     escaped = f.regexp_replace(column, partitions.ESCAPED, "%00")
-    return (f.octet_length(escaped) > partitions.LONGEST) | (f.col(column) == partitions.NULL)
+    return (f.octet_length(escaped) > partitions.LONGEST) | f.col(column).isin("", partitions.NULL)
 
 
 def short(column: str) -> Column:
-    """The text itself, or its beginning and a hash."""
+    """The text itself, or its first characters and a hash when no folder can have its name."""
     hashed = f.concat(f.substring(column, 1, SHORT), f.lit("~"), f.substring(f.sha2(f.col(column), 256), 1, 16))
-    return f.when(is_long(column), hashed).otherwise(f.col(column))
+    return f.when(is_unnamed(column), hashed).otherwise(f.col(column))
 
 
 def day(column: str) -> Column:
-    """The date of a moment in UTC, whatever the session's time zone is."""
+    """The date of a timestamp in UTC, independent of the session's time zone."""
     return f.to_date(f.to_utc_timestamp(f.col(column), f.current_timezone()))

@@ -1,7 +1,7 @@
-"""What a run works on is its own: another run on the same database is refused it.
+"""Claims: names that one run locks, so that no second run on the same database works on the same data.
 
-A claim is a lock of a session in PostgreSQL, so it ends with the process that made it, however that ends. When the
-database restarts, its locks are gone: the run takes them again, or finds that another was faster, and ends.
+A claim is an advisory lock of a session in PostgreSQL. It ends with the process that took it, however that ends. A
+restart of the database releases all locks: the run takes them again, or stops when another run was faster.
 """
 
 from __future__ import annotations
@@ -12,27 +12,25 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from penstock.queries import parse
 from penstock.spark.connection import Connection
 from penstock.spark.database import FAILURES, Database
 
-_CLAIM = """
-    select c.name, c.claimant
-    from penstock.claim_for_run($1, array(select n from jsonb_array_elements_text($2::text::jsonb) as n)) as c
-"""
-_RELEASE = "select pg_advisory_unlock(penstock.claim_key($1))"
-_RELEASE_ALL = "select pg_advisory_unlock_all()::text"
-_CALLED = "penstock: "
-"""How a session is called that holds claims, before what the run is called."""
+SQL = parse(Path(__file__).with_suffix(".sql").read_text("utf-8"))
+
+_SESSION_PREFIX = "penstock: "
+"""What the application name of a session with claims begins with; the name of the run follows."""
 
 
 class ClaimedError(RuntimeError):
-    """Another run works on the same."""
+    """Another run works on the same data."""
 
 
 class Claims:
-    """Of one run. May be used by several threads."""
+    """The claims of one run. Safe to use from several threads."""
 
     def __init__(self, url: str, claimant: str) -> None:
         self._database = Database(url)
@@ -41,47 +39,54 @@ class Claims:
         self._names: list[str] = []
         self._lock = threading.Lock()
 
-    def take(self, names: Sequence[str]) -> None:
-        """Until the end; raises `ClaimedError` when another has one of them."""
+    def rename(self, claimant: str) -> None:
+        """Change the name that other runs see; the next `take` or `keep` passes it to PostgreSQL."""
         with self._lock:
-            # With those that it has: its session may be a new one.
-            self._claim([*self._names, *names])
-            self._names += names
+            self._claimant = claimant
+
+    def take(self, names: Sequence[str]) -> None:
+        """Hold these names until `close`; raises `ClaimedError` when another run holds one of them."""
+        with self._lock:
+            # Includes the names held already: the session may be a new one.
+            wanted = list(dict.fromkeys([*self._names, *names]))
+            self._claim(wanted)
+            self._names = wanted
 
     @contextmanager
     def taken(self, name: str) -> Iterator[None]:
-        """For as long as the block lasts: PostgreSQL has room for thousands of locks, and not for more."""
+        """Hold a name for the block only: PostgreSQL has memory for thousands of locks, not for millions."""
         self.take([name])
         try:
             yield
         finally:
             with self._lock:
                 self._names.remove(name)
-                self._release(_RELEASE, name)
+                self._release(SQL["release"], name)
 
     def keep(self) -> None:
-        """To be called now and then: what was lost with a session is taken again."""
+        """Take again what was lost with an earlier session. Call it every few seconds."""
         with self._lock:
             self._claim(self._names)
 
     def close(self) -> None:
-        """Not by the end of the session alone, which PostgreSQL may notice later than the next run begins."""
+        """Release explicitly: PostgreSQL may notice the end of a session later than the next run starts."""
         with self._lock:
-            self._release(_RELEASE_ALL)
+            self._names = []
+            self._release(SQL["release_all"])
             self._disconnect()
 
     def _claim(self, names: Sequence[str]) -> None:
         if not names:
             return
-        called = _CALLED + self._claimant
-        for name, holder in self._database.patiently(partial(self._ask, _CLAIM, called, json.dumps(list(names)))):
-            # An earlier session of ours may be alive to PostgreSQL, after the network failed between us.
-            if holder != called:
-                other = (holder or "").removeprefix(_CALLED) or "another run"
-                raise ClaimedError(f"{other} works on {name} already: wait until it has ended, or stop it")
+        own = _SESSION_PREFIX + self._claimant
+        for name, holder in self._database.retry(partial(self._ask, SQL["claim"], own, json.dumps(list(names)))):
+            # After a network failure PostgreSQL may still count an earlier session of this run as alive.
+            if holder != own:
+                other = (holder or "").removeprefix(_SESSION_PREFIX) or "another run"
+                raise ClaimedError(f"{name} is locked by {other}: wait until it has ended, or stop it")
 
     def _release(self, query: str, *values: str) -> None:
-        # A session that fails has no locks any more.
+        # A session that fails holds no locks any more.
         with suppress(*FAILURES):
             if self._session is not None:
                 self._ask(query, *values)
@@ -105,5 +110,5 @@ class Claims:
 
 
 def in_lake(what: str, lake: str) -> str:
-    """A claim by one name for all who see the lake: a folder is the one that links lead to."""
+    """The name of a claim on a part of a lake. Symbolic links are followed, so that one folder has one name."""
     return f"{what} in {lake.rstrip('/') if '://' in lake else os.path.realpath(lake)}"

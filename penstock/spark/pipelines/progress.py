@@ -1,4 +1,4 @@
-"""How far queries are, as Spark reports it: read by polling, which works on Spark Connect too."""
+"""Progress of queries as Spark reports it. It is polled, which works with Spark Connect too."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-Place = dict[str, int]
-"""A tick, and the queue whose it is: tenants may call their streams by one name."""
+StreamPosition = dict[str, int]
+"""A tick and the number of its queue: streams of two tenants may have the same name."""
 Entry = dict[str, Any]
-"""One trigger of a query, as its JSON."""
+"""The JSON of one trigger of a query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A run at one moment, for a display."""
+    """The state of a run, for a display."""
 
     pipeline: str
     state: str
     rows: int
     batches: int
     rows_per_s: float
-    """Of the last seconds while the run goes on, of the whole run at its end."""
+    """Over the last seconds while the run is active, over the whole run at its end."""
     lag_events: int | None
     lag_s: float | None
     elapsed_s: float
@@ -33,24 +33,24 @@ class Progress:
 
 @dataclass(slots=True)
 class QueryProgress:
-    """Sums over the triggers of one query. Spark keeps the last hundred, so a look now and then misses none."""
+    """Sums over the triggers of one query. Spark keeps the last hundred, so polling misses none."""
 
     query: StreamingQuery
     rows: int = 0
     batches: int = 0
-    places: dict[str, Place] = field(default_factory=dict)
+    positions: dict[str, StreamPosition] = field(default_factory=dict)
     """How far each stream was read."""
-    skipped: dict[str, Place] = field(default_factory=dict)
-    """Of which streams events were gone that should have been read: `from` a tick `to` another."""
+    skipped: dict[str, StreamPosition] = field(default_factory=dict)
+    """Streams that have lost events, with the ticks `from` and `to` between which they were lost."""
     last: Entry | None = None
     id: str = field(init=False)
     name: str | None = field(init=False)
 
     def __post_init__(self) -> None:
-        # Asked once: a run whose Java has died is told of, too.
+        # Read once: a run is also reported when its Java has died.
         self.id, self.name = str(self.query.id), self.query.name
 
-    def look(self) -> None:
+    def update(self) -> None:
         newest = self.query.lastProgress
         if newest is None:
             return
@@ -68,11 +68,11 @@ class QueryProgress:
             self.rows += rows
             self.batches += rows > 0
             for source in entry["sources"]:
-                self.places.update(_places(source.get("endOffset")))
+                self.positions.update(_positions(source.get("endOffset")))
                 self.skipped.update(_skipped(source.get("latestOffset")))
 
     def described(self) -> dict[str, Any]:
-        """What is kept of it in the run's row."""
+        """What the run's row stores."""
         last = self.last or {}
         return {
             "id": self.id,
@@ -80,7 +80,7 @@ class QueryProgress:
             "batch": last.get("batchId"),
             "rows": self.rows,
             "batches": self.batches,
-            "ticks": {stream: place["tick"] for stream, place in self.places.items()},
+            "ticks": {stream: position["tick"] for stream, position in self.positions.items()},
             "skipped": self.skipped,
             "rows_per_s": last.get("processedRowsPerSecond"),
             "durations_ms": last.get("durationMs"),
@@ -100,26 +100,26 @@ def _rows(entry: Entry) -> int:
 
 
 def _counted(entry: Entry) -> int:
-    """0 of a look that found nothing: it has the number of the batch to come, which may be over by the next look."""
+    """0 for a trigger that found nothing: it has the number of the next batch."""
     return int(_rows(entry) > 0)
 
 
-def _place(told: Mapping[str, Any]) -> Place:
-    # Offsets of before have no queue.
-    return {"tick": int(told["tick"]), **({"queue": int(told["queue"])} if "queue" in told else {})}
+def _position(offset: Mapping[str, Any]) -> StreamPosition:
+    # Offsets of earlier versions have no queue.
+    return {"tick": int(offset["tick"]), **({"queue": int(offset["queue"])} if "queue" in offset else {})}
 
 
-def _places(offset: Any) -> dict[str, Place]:
-    """Of a source that is ours; what other sources call an offset says nothing here."""
+def _positions(offset: Any) -> dict[str, StreamPosition]:
+    """Positions of a source of this package; empty for other sources."""
     try:
-        return {stream: _place(told) for stream, told in _parsed(offset).items()}
+        return {stream: _position(each) for stream, each in _parsed(offset).items()}
     except (TypeError, ValueError, AttributeError, KeyError):
         return {}
 
 
-def _skipped(offset: Any) -> dict[str, Place]:
+def _skipped(offset: Any) -> dict[str, StreamPosition]:
     try:
-        return {stream: told["skipped"] for stream, told in _parsed(offset).items() if told["skipped"] is not None}
+        return {stream: each["skipped"] for stream, each in _parsed(offset).items() if each["skipped"] is not None}
     except (TypeError, ValueError, AttributeError, KeyError):
         return {}
 

@@ -1,7 +1,7 @@
-"""`replay`: a part of the lake back into a stream or a queue, once for each name of a replay.
+"""The pipeline `replay`: rows of the lake back into a stream or a queue, once for each replay name.
 
-The write is one transaction with the replay's name in the ledger, however many tasks bring the rows. A replay that was
-killed left nothing; one that is run again after it was done writes nothing.
+All tasks write in one transaction, which records the replay's name in the ledger. A replay that is killed writes
+nothing; a second run under the same name writes nothing either.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from penstock.queries import parse
 from penstock.spark import lake
 from penstock.spark.database import Database
-from penstock.spark.pipelines.run import PipelineError, Run
+from penstock.spark.lake.storage import below
+from penstock.spark.lake.table import exists
+from penstock.spark.pipelines.pipeline import Pipeline, PipelineError
+from penstock.spark.pipelines.run import Run
 from penstock.spark.streams import Stream
 from penstock.spark.tenants import stream_prefix, tenant_id
-from penstock.spark.writer import TAKEN
+from penstock.spark.writing.writer import TAKEN
 
 TARGETS = ("stream", "queue")
 ORDERS = ("time", "key", "none")
@@ -32,44 +37,47 @@ SENT = {
     "priority": ("priority",),
     "headers": ("headers",),
 }
-"""What is sent, and which columns it may come from."""
+"""Fields that are sent, and the columns of the lake that may hold them."""
 GROUP = "replay"
-"""Of rows without a key, in a FIFO queue."""
+"""Message group of rows without a key, in a FIFO queue."""
 
-_QUEUE = "select true from penstock.queues as q where q.tenant_id = $1 and q.name = $2"
-_DONE = "select l.batch from penstock.spark_ledger as l where l.query = $1"
+SQL = parse(Path(__file__).with_suffix(".sql").read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Pipeline):
     """A part of the lake back into a stream or a queue."""
 
     name: ClassVar[str] = "replay"
 
     id: str
-    """What this replay is called: under one name rows are sent once."""
+    """Name of the replay. Rows are sent once for each name."""
     to: str
     target: str = "stream"
     table: str = "events"
     since: str | None = None
     until: str | None = None
     where: str | None = None
-    """An SQL condition on the columns of the table."""
+    """SQL condition on the columns of the table."""
     limit: int | None = None
-    """The earliest of them."""
+    """Maximum number of rows; the earliest are sent."""
     order: str = "time"
-    """What stays in order: all by their time, those of each key, or nothing. Only the first needs one task for all."""
+    """Order to keep: `time` for all rows (one task sends them all), `key` for the rows of each key, or `none`."""
     dry_run: bool = False
     tenant: str = "default"
-    """Whose rows, and whose stream or queue."""
+    """Tenant that owns the rows, and the stream or queue."""
+
+    @property
+    def owner(self) -> str:
+        return self.tenant
 
     def check(self, follow: bool) -> None:
         if follow:
-            raise PipelineError("a replay ends by itself, with what the lake has now")
+            raise PipelineError("replay sends what the lake has now and ends: omit --follow")
         if self.target not in TARGETS:
-            raise PipelineError(f"a replay goes into a stream or a queue, not into {self.target!r}")
+            raise PipelineError(f"unknown target {self.target!r}: use one of {', '.join(TARGETS)}")
         if self.order not in ORDERS:
-            raise PipelineError(f"the order {self.order!r} is none of {', '.join(ORDERS)}")
+            raise PipelineError(f"unknown order {self.order!r}: use one of {', '.join(ORDERS)}")
         for text in (self.since, self.until):
             if text is not None:
                 _moment(text)
@@ -78,20 +86,25 @@ class Replay:
         with closing(Database(url)) as database:
             if self.target == "stream":
                 Stream(database, self.to, prefix=stream_prefix(database, self.tenant)).check()
-            elif database.value(_QUEUE, tenant_id(database, self.tenant), self.to) is None:
+            elif database.value(SQL["has_queue"], tenant_id(database, self.tenant), self.to) is None:
                 raise PipelineError(f"there is no queue {self.to!r}")
 
+    def check_files(self, url: str, lake: str) -> None:
+        path = below(lake, self.table)
+        if not exists(path):
+            raise PipelineError(f"there is no table at {path}")
+
     def claims(self, lake: str) -> list[str]:
-        """By its name alone, like what was sent: that is the same whichever lake it came from."""
+        """The name alone, as in the ledger: rows are sent once per name, from whichever lake."""
         return [] if self.dry_run else [f"replay {self.id!r}"]
 
     def run(self, run: Run) -> None:
         self.check(run.follow)
         app = f"replay-{self.id}"
         if not self.dry_run and _done(run.url, app):
-            run.note(f"replay {self.id!r} was done before; nothing is sent twice under one name")
+            run.note(f"replay {self.id!r} was sent before: nothing is sent twice under one name")
             return
-        chosen = self._chosen(lake.read(run.spark, run.place(self.table)))
+        chosen = self._chosen(lake.read(run.spark, run.path(self.table)))
         rows = chosen.count()
         if self.dry_run:
             run.note(f"{rows} rows would be sent")
@@ -106,14 +119,14 @@ class Replay:
         run.note(f"{rows} rows were sent to {self.target} {self.to}")
 
     def _spread(self, chosen: DataFrame) -> DataFrame:
-        """Over the tasks that send: a stream keeps the order of each task, and knows none between large ones."""
+        """Distribute the rows over tasks. A stream keeps the order within a task, and none between large tasks."""
         if self.order == "none":
             return chosen
         if self.order == "time":
             return chosen.orderBy(*_order(chosen)).coalesce(1)
         key = _source(chosen, "key")
         if key is None:
-            raise PipelineError(f"the table {self.table!r} has no column {' or '.join(SENT['key'])} to go by")
+            raise PipelineError(f"table {self.table!r} has no column {' or '.join(SENT['key'])} to order by")
         return chosen.repartition(f.col(key)).sortWithinPartitions(*_order(chosen))
 
     def _chosen(self, frame: DataFrame) -> DataFrame:
@@ -122,16 +135,18 @@ class Replay:
             if text is None:
                 continue
             if moment is None:
-                raise PipelineError(f"the table {self.table!r} has no column {' or '.join(MOMENTS)} to go by")
+                raise PipelineError(
+                    f"table {self.table!r} has no column {' or '.join(MOMENTS)} for --since and --until"
+                )
             at = _moment(text)
             column, bound = f.col(moment), f.lit(at)
             frame = frame.where(column >= bound if is_since else column < bound)
             if "date" in frame.columns:
-                # The same for the folders, so that Spark leaves most of them alone.
+                # The same condition on the partition column, so that Spark skips most folders.
                 day = f.lit(at.date())
                 frame = frame.where(f.col("date") >= day if is_since else f.col("date") <= day)
         if "tenant" in frame.columns:
-            # Null in rows that are older than the column. They count as the default tenant's: no other is sent them.
+            # Rows written before the column existed have null there; they belong to the default tenant.
             frame = frame.where(f.coalesce("tenant", f.lit("default")) == self.tenant)
         if self.where is not None:
             frame = frame.where(self.where)
@@ -140,7 +155,7 @@ class Replay:
 
 def _done(url: str, app: str) -> bool:
     with closing(Database(url)) as database:
-        return database.value(_DONE, app) is not None
+        return database.value(SQL["last_batch"], app) is not None
 
 
 def _sent(frame: DataFrame, target: str, *, is_fifo: bool) -> list[Column]:
@@ -152,15 +167,15 @@ def _sent(frame: DataFrame, target: str, *, is_fifo: bool) -> list[Column]:
         if name is not None:
             found[wanted] = f.col(name)
         elif wanted == "value":
-            raise PipelineError(f"the table has none of the columns {', '.join(names)} to send")
+            raise PipelineError(f"the table has no column to send: one of {', '.join(names)} is needed")
     if "type" in found and "full_type" in frame.columns:
         found["type"] = f.coalesce("full_type", found["type"])
     if target == "queue" and "headers" in found:
-        # An event may have any text there, a message only an object.
+        # Headers of an event may be any text; those of a message must be a JSON object.
         is_object = f.get_json_object(found["headers"], "$").startswith("{")
         found["headers"] = f.when(is_object, found["headers"])
     if is_fifo and target == "queue":
-        # Rows of one body are several all the same; those without a group are one, so that they stay in order.
+        # Rows with equal bodies are different messages. Rows without a group share one, so that they stay in order.
         found["dedup_id"] = f.expr("uuid()")
         found["key"] = f.coalesce(found["key"], f.lit(GROUP)) if "key" in found else f.lit(GROUP)
     return [column.alias(name) for name, column in found.items()]
@@ -173,9 +188,7 @@ def _source(frame: DataFrame, wanted: str) -> str | None:
 def _order(frame: DataFrame) -> list[str]:
     found = [name for name in ORDERED_BY if name in frame.columns]
     if not found:
-        raise PipelineError(
-            f"the table has none of the columns {', '.join(ORDERED_BY)} to go by; order 'none' needs none"
-        )
+        raise PipelineError(f"the table has no column to order by (one of {', '.join(ORDERED_BY)}): use --order none")
     return found
 
 
@@ -183,5 +196,5 @@ def _moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise PipelineError(f"{text!r} is not a moment like 2026-11-16T08:00:00Z") from None
+        raise PipelineError(f"{text!r} is not a timestamp like 2026-11-16T08:00:00Z") from None
     return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Telling of a run while it goes on: its row in the database, and a display."""
+"""Reports a run while it is active: to its row in the database, and to a display."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Show = Callable[[Progress], None]
 
 
 class Reporter(threading.Thread):
-    """Writes the run's row and feeds the display, so that a pipeline that is busy elsewhere is not taken for dead."""
+    """Updates the run's row and the display from a thread, so that a busy pipeline does not look dead."""
 
     def __init__(self, run: Run, url: str, run_id: int, show: Show | None) -> None:
         super().__init__(name="pipeline-reporter", daemon=True)
         self._run, self._show = run, show
-        # A connection of its own, and less patience than the run's last word has.
+        # A separate connection, with a shorter timeout than the last report has.
         self._log = RunLog(Database(url, patience_s=REPORT_S), run_id)
         self._ended = threading.Event()
 
@@ -37,7 +37,7 @@ class Reporter(threading.Thread):
         due = 0.0
         while not self._ended.wait(SHOW_S):
             if time.monotonic() >= due:
-                # A database that is away is no reason to end a run: its row is written when it is back.
+                # A run continues while the database is unavailable; its row is updated later.
                 with suppress(adbc.Error):
                     self._run.report(self._log)
                     self._run.keep_claims()
@@ -55,7 +55,7 @@ def report_last(run: Run, log: RunLog) -> None:
     try:
         run.report(log)
     except adbc.Error:
-        # A failure is told by its own error; that the database is away may well be its cause.
+        # A failed run raises its own error, and the database may be its cause.
         if run.state != "failed":
             raise
     finally:

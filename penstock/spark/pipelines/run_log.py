@@ -1,4 +1,4 @@
-"""The row of a run in the database, for whoever watches from elsewhere."""
+"""The row of a run in the database, for dashboards and other observers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from penstock.queries import parse
 from penstock.spark.database import Database
 
-_START = "select penstock.start_pipeline_run($1, $2, $3::text::jsonb, now())"
-_REPORT = """
-select penstock.report_pipeline_run(
-  $1, $2, $3, $4, $5::bigint, $6::double precision, $7::text, $8::text, $9::text::jsonb, now()
-)
-"""
-_LAG = "select l.lag_events, l.lag_s from penstock.stream_lag($1::text::jsonb, now()) as l"
+SQL = parse(Path(__file__).with_suffix(".sql").read_text("utf-8"))
 
 TEXT_LENGTH = 2000
 _SECRET_NAMES = re.compile(r"url|password|secret|token|credential", re.IGNORECASE)
@@ -31,7 +27,7 @@ class RunLog:
     @classmethod
     def start(cls, url: str, tenant: str, pipeline: str, settings: Mapping[str, Any]) -> RunLog:
         database = Database(url)
-        return cls(database, int(database.value(_START, tenant, pipeline, json.dumps(settings))))
+        return cls(database, int(database.value(SQL["start"], tenant, pipeline, json.dumps(settings))))
 
     def report(
         self,
@@ -44,17 +40,17 @@ class RunLog:
         error: str | None,
         progress: Mapping[str, Any],
     ) -> None:
-        """May be repeated: each report says everything."""
+        """Safe to repeat: each report is complete."""
         self._database.rows(
-            _REPORT, self.run_id, state, rows, batches, *lag, note and scrubbed(note)[:TEXT_LENGTH],
+            SQL["report"], self.run_id, state, rows, batches, *lag, note and scrubbed(note)[:TEXT_LENGTH],
             error and scrubbed(error)[:TEXT_LENGTH], json.dumps(progress, default=str),
         )  # fmt: skip
 
-    def lag(self, places: Mapping[str, Mapping[str, int]]) -> tuple[int | None, float | None]:
-        """How many events lie behind these ticks, and for how many seconds the oldest of them waits."""
-        if not places:
+    def lag(self, positions: Mapping[str, Mapping[str, int]]) -> tuple[int | None, float | None]:
+        """The number of events after these ticks, and the seconds that the oldest of them has waited."""
+        if not positions:
             return None, None
-        row = self._database.row(_LAG, json.dumps(places))
+        row = self._database.row(SQL["lag"], json.dumps(positions))
         return (None, None) if row is None else (row[0], row[1])
 
     def close(self) -> None:
@@ -62,7 +58,7 @@ class RunLog:
 
 
 def described(pipeline: Any) -> dict[str, Any]:
-    """The settings of a pipeline as they may be shown: without addresses that hold passwords."""
+    """The settings of a pipeline without secrets, to be stored and shown."""
     found = {}
     for field in dataclasses.fields(pipeline):
         value = getattr(pipeline, field.name)

@@ -16,9 +16,11 @@ import asyncpg
 
 from penstock.errors import Unavailable
 from penstock.queries import load
-from penstock.store.postgres import rows
+from penstock.store.postgres.queues import rows
+from penstock.store.rare_warnings import warn
 
-SQL = load(Path(__file__).parent)
+FEATURES = ("queues", "topics", "jobs", "streams", "schedules", "insights", "private", "tenants")
+SQL = load(*(Path(__file__).parent / feature for feature in FEATURES))
 
 ACQUIRE_S = 5.0
 CLOSE_S = 5.0
@@ -35,7 +37,16 @@ _AWAY = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
 )
-_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_AGAIN = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    # A table or a sequence of a stream that is dropped while a statement looks at it: the next try does not find the
+    # stream, and says so.
+    asyncpg.InternalServerError,
+    asyncpg.UndefinedTableError,
+)
+_FAULTS = (asyncpg.InternalServerError, asyncpg.UndefinedTableError)
+"""Those of them that are a fault when they come back."""
 
 
 PLANNING = {
@@ -50,18 +61,19 @@ PLANNING = {
 
 
 class Connections:
-    def __init__(self, dsn: str, size: int, node: str) -> None:
+    def __init__(self, dsn: str, size: int, node: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are those of PostgreSQL that every connection begins with."""
         self._dsn = dsn
         self._size = max(size, 2)
-        self._node = node
+        self._settings = {"application_name": "penstock", "penstock.node": node, **PLANNING, **(settings or {})}
         self._durable: asyncpg.Pool | None = None
-        self._quick: asyncpg.Pool | None = None
+        self._unsynced: asyncpg.Pool | None = None
         self._acquire_timeouts = 0
 
     async def open(self) -> None:
-        quick = max(self._size // 3, 1)
-        self._durable = await self._pool(self._size - quick, {})
-        self._quick = await self._pool(quick, {"synchronous_commit": "off"})
+        unsynced = max(self._size // 3, 1)
+        self._durable = await self._pool(self._size - unsynced, {})
+        self._unsynced = await self._pool(unsynced, {"synchronous_commit": "off"})
 
     async def _pool(self, size: int, settings: Mapping[str, str]) -> asyncpg.Pool:
         return await asyncpg.create_pool(
@@ -73,34 +85,48 @@ class Connections:
             max_cached_statement_lifetime=0,
             # Our statements leave nothing behind in a session; the usual reset would be a second round trip each.
             reset=_keep_as_it_is,
-            server_settings={"application_name": "penstock", "penstock.node": self._node, **PLANNING, **settings},
+            server_settings={**self._settings, **settings},
         )
 
     async def close(self) -> None:
         for pool in self.pools():
             await _close(pool)
-        self._durable = self._quick = None
+        self._durable = self._unsynced = None
 
     def pools(self) -> list[asyncpg.Pool]:
-        return [pool for pool in (self._durable, self._quick) if pool is not None]
+        return [pool for pool in (self._durable, self._unsynced) if pool is not None]
 
     def numbers(self) -> Mapping[str, int]:
         size = sum(pool.get_size() for pool in self.pools())
         idle = sum(pool.get_idle_size() for pool in self.pools())
         return {"size": size, "idle": idle, "active": size - idle, "acquire_timeouts": self._acquire_timeouts}
 
-    async def rows(self, name: str, *arguments: Any, quick: bool = False) -> list[asyncpg.Record]:
-        found: list[asyncpg.Record] = await self.call(lambda c: c.fetch(SQL[name], *arguments), quick)
+    async def rows(self, name: str, *arguments: Any, durable: bool = True) -> list[asyncpg.Record]:
+        found: list[asyncpg.Record] = await self.call(lambda c: c.fetch(SQL[name], *arguments), durable)
         return found
 
-    async def row(self, name: str, *arguments: Any, quick: bool = False) -> asyncpg.Record | None:
-        return await self.call(lambda connection: connection.fetchrow(SQL[name], *arguments), quick)
+    async def rows_and_warnings(self, name: str, *arguments: Any, durable: bool = True) -> list[asyncpg.Record]:
+        """The same, and warnings of PostgreSQL are logged. Most statements have none, and listening costs."""
 
-    async def value(self, name: str, *arguments: Any, quick: bool = False) -> Any:
-        return await self.call(lambda connection: connection.fetchval(SQL[name], *arguments), quick)
+        async def ask(connection: Any) -> list[asyncpg.Record]:
+            connection.add_log_listener(_heard)
+            try:
+                found: list[asyncpg.Record] = await connection.fetch(SQL[name], *arguments)
+            finally:
+                connection.remove_log_listener(_heard)
+            return found
 
-    async def call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
-        pool = self._quick if quick else self._durable
+        rows: list[asyncpg.Record] = await self.call(ask, durable)
+        return rows
+
+    async def row(self, name: str, *arguments: Any, durable: bool = True) -> asyncpg.Record | None:
+        return await self.call(lambda connection: connection.fetchrow(SQL[name], *arguments), durable)
+
+    async def value(self, name: str, *arguments: Any, durable: bool = True) -> Any:
+        return await self.call(lambda connection: connection.fetchval(SQL[name], *arguments), durable)
+
+    async def call(self, ask: Callable[[Any], Awaitable[Any]], durable: bool) -> Any:
+        pool = self._durable if durable else self._unsynced
         if pool is None:
             raise Unavailable("the store is closed")
         for attempt in range(RETRIES):
@@ -112,6 +138,8 @@ class Connections:
                 raise Unavailable("no database connection became free in time") from None
             except _AGAIN as error:
                 if attempt == RETRIES - 1:
+                    if isinstance(error, _FAULTS):
+                        raise  # not a conflict after all: a fault that must be seen
                     raise Unavailable("the database kept refusing a conflicting change") from error
             except Exception as error:
                 raise translate(error) from error
@@ -129,6 +157,11 @@ async def _acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
         yield connection
     finally:
         await pool.release(connection)
+
+
+def _heard(connection: object, message: asyncpg.PostgresLogMessage) -> None:
+    if message.severity_en == "WARNING":
+        warn(message.message)
 
 
 async def _close(pool: asyncpg.Pool) -> None:

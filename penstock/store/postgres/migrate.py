@@ -7,12 +7,12 @@ migration is one transaction. A database migrated by a newer release is refused.
 from __future__ import annotations
 
 import hashlib
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from functools import cache
 
 import asyncpg
 
 from penstock.errors import Unsupported
+from penstock.store.postgres import sql
 
 _LOCK = 1885695605
 _OLDEST = 140000
@@ -27,13 +27,7 @@ create table if not exists penstock.migrations (
 """
 
 
-def _sources(folder: str) -> list[tuple[str, str]]:
-    found: list[Traversable] = [
-        entry for entry in (files(__package__) / folder).iterdir() if entry.name.endswith(".sql")
-    ]
-    return sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in found)
-
-
+@cache
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -81,7 +75,7 @@ async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
     if await connection.fetchval("select to_regclass('penstock.migrations')") is not None:
         rows = await connection.fetch("select name, sha256 from penstock.migrations")
         known = {row["name"]: row["sha256"] for row in rows}
-    migrations = _sources("migrations")
+    migrations = sql.sources("migrations")
     _refuse_newer(known, {name for name, _ in migrations})
     missing = []
     for name, text in migrations:
@@ -91,12 +85,12 @@ async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
             raise Unsupported(f"migration {name} differs from the one this database was migrated with")
     migrated = bool(missing)
     # Streams are one unit, in a schema of their own that needs nothing of ours: loading the whole of it is its upgrade.
-    streams = "\n".join(text for _, text in _sources("streams"))
+    streams = sql.whole("pgque")
     if known.get("streams") != _digest(streams):
         await _refuse_foreign_streams(connection)
         missing.append(("streams", streams))
     # Functions are another one: they call each other and streams, and the grants come last.
-    functions = "\n".join(text for _, text in _sources("functions"))
+    functions = sql.whole("penstock")
     if migrated or known.get("functions") != _digest(functions):
         missing.append(("functions", functions))
     return missing

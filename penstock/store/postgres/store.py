@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import asyncpg
 
+from penstock import limits
 from penstock.errors import PenstockError, QueueNotFound, TokenNotFound
 from penstock.model import (
     Handle,
@@ -31,24 +32,33 @@ from penstock.model import (
     Token,
 )
 from penstock.store import WakeUp
-from penstock.store.figures import FigureStore
+from penstock.store.audit import AuditStore
+from penstock.store.gauges import GaugeStore
+from penstock.store.insights import InsightStore
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
-from penstock.store.postgres import rows
 from penstock.store.postgres.connections import Connections, translated
-from penstock.store.postgres.figures import PostgresFigures
-from penstock.store.postgres.hints import Hint, Hints
-from penstock.store.postgres.jobs import PostgresJobs
+from penstock.store.postgres.insights.gauges import PostgresGauges
+from penstock.store.postgres.insights.insights import PostgresInsights
+from penstock.store.postgres.insights.pipelines import PostgresPipelines
+from penstock.store.postgres.insights.samples import PostgresSamples
+from penstock.store.postgres.jobs.jobs import PostgresJobs
 from penstock.store.postgres.listener import Listener
 from penstock.store.postgres.migrate import migrate_connection
-from penstock.store.postgres.outbox import PostgresOutbox
-from penstock.store.postgres.pipelines import PostgresPipelines
-from penstock.store.postgres.rollups import PostgresRollups
-from penstock.store.postgres.schedules import PostgresSchedules
-from penstock.store.postgres.stream_store import PostgresStreams
-from penstock.store.postgres.topics import PostgresTopics
-from penstock.store.rollups import RollupStore
+from penstock.store.postgres.private.private import CHANNEL as PRIVATE_CHANNEL
+from penstock.store.postgres.private.private import PostgresPrivateQueues
+from penstock.store.postgres.queues import rows
+from penstock.store.postgres.queues.hints import Hint, Hints
+from penstock.store.postgres.schedules.schedules import PostgresSchedules
+from penstock.store.postgres.streams.streams import PostgresStreams
+from penstock.store.postgres.tenants.audit import PostgresAudit
+from penstock.store.postgres.tenants.rate_limits import PostgresRateLimits
+from penstock.store.postgres.topics.outbox import PostgresOutbox
+from penstock.store.postgres.topics.topics import PostgresTopics
+from penstock.store.private import PrivateStore
+from penstock.store.rate_limits import RateLimitStore
+from penstock.store.samples import SampleStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.streams import StreamStore
 from penstock.store.topics import TopicStore
@@ -60,16 +70,27 @@ class PostgresStore:
     """Any number of these, in any number of processes, may work on one database."""
 
     kind = "postgres"
+    has_streams = True
+    has_sql_publish = True
 
-    def __init__(self, dsn: str, *, max_connections: int = 10, node: str | None = None) -> None:
+    def __init__(
+        self, dsn: str, *, max_connections: int = 10, node: str | None = None, visibility_timeout_s: int = 30
+    ) -> None:
+        """`visibility_timeout_s` applies to queues that never set their own."""
         self._dsn = dsn
         self._node = node or uuid4().hex[:12]
-        self._connections = Connections(dsn, max_connections, self._node)
-        self.figures: FigureStore = PostgresFigures(self._connections)
+        default = {"penstock.default_visibility_timeout_s": str(visibility_timeout_s)}
+        self._connections = Connections(dsn, max_connections, self._node, default)
+        self.audit: AuditStore = PostgresAudit(self._connections)
+        self.rate_limits: RateLimitStore = PostgresRateLimits(self._connections)
+        self.gauges: GaugeStore = PostgresGauges(self._connections)
+        self.samples: SampleStore = PostgresSamples(self._connections)
         self.jobs: JobStore = PostgresJobs(self._connections, self._node)
         self.outbox: OutboxStore = PostgresOutbox(self._connections)
         self.pipelines: PipelineStore = PostgresPipelines(self._connections)
-        self.rollups: RollupStore = PostgresRollups(self._connections)
+        self.insights: InsightStore = PostgresInsights(self._connections)
+        self._private = PostgresPrivateQueues(self._connections)
+        self.private: PrivateStore = self._private
         self._listener: Listener | None = None
         self._hints = Hints()
         self.schedules: ScheduleStore = PostgresSchedules(self._connections)
@@ -87,11 +108,14 @@ class PostgresStore:
             await self._connections.open()
 
     async def close(self) -> None:
+        await self._stop_listening()
+        await self._connections.close()
+
+    async def _stop_listening(self) -> None:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
         await self._streams.close()
-        await self._connections.close()
 
     async def ping(self) -> None:
         await self._connections.value("ping")
@@ -102,9 +126,13 @@ class PostgresStore:
     # Queues
 
     async def create_queue(
-        self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime
+        self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime, *, implicit: bool = False
     ) -> tuple[Queue, bool]:
-        created = await self._connections.value("create_queue", tenant, name, json.dumps(asdict(settings)), now)
+        call = "create_implicit_queue" if implicit else "create_queue"
+        given = asdict(settings)
+        if settings.visibility_timeout_s is None:
+            del given["visibility_timeout_s"]
+        created = await self._connections.value(call, tenant, name, json.dumps(given), now)
         return await self.get_queue(tenant, name), created
 
     async def get_queue(self, tenant: TenantId, name: str) -> Queue:
@@ -143,7 +171,7 @@ class PostgresStore:
 
     async def send_many(self, entries: Sequence[Send], now: datetime) -> list[Sent | PenstockError]:
         row = await self._connections.row(
-            "send",
+            "send" if any(entry.sync_commit for entry in entries) else "send_without_sync",
             [entry.tenant for entry in entries],
             [entry.queue for entry in entries],
             [entry.body for entry in entries],
@@ -164,20 +192,23 @@ class PostgresStore:
         for entry in entries:
             if entry.priority is not None:
                 self._hints.forget((entry.tenant, entry.queue))
-        ids, codes, duplicates = row
+        ids, codes, duplicates, sequences = row
         if duplicates is None and not any(codes):
             return [Sent(message_id) for message_id in ids]
+        count = len(entries)
+        answers = zip(entries, ids, codes, duplicates or [False] * count, sequences or [None] * count, strict=True)
         return [
-            rows.entry_error(code, entry.queue) if code else Sent(message_id, duplicate)
-            for entry, message_id, code, duplicate in zip(
-                entries, ids, codes, duplicates or [False] * len(entries), strict=True
-            )
+            rows.entry_error(code, entry.queue) if code else Sent(message_id, duplicate, sequence)
+            for entry, message_id, code, duplicate, sequence in answers
         ]
 
     async def receive_many(self, requests: Sequence[Receive], now: datetime) -> list[Received | PenstockError]:
         hints = [self._hints.find((request.tenant, request.queue), now) for request in requests]
         start = perf_counter()
-        found = await self._connections.rows(
+        # A dead-letter queue of the request that is full loses messages: PostgreSQL warns of that.
+        named = any(request.dead_letter_queue is not None for request in requests)
+        ask = self._connections.rows_and_warnings if named else self._connections.rows
+        found = await ask(
             "receive",
             [request.tenant for request in requests],
             [request.queue for request in requests],
@@ -189,26 +220,26 @@ class PostgresStore:
             _column([hint.place if hint is not None else None for hint in hints]),
             _column([hint.looked_at if hint is not None else None for hint in hints]),
             now,
-            quick=True,
+            limits.ANSWER_BYTES,
+            durable=False,
         )
         took = timedelta(seconds=perf_counter() - start)
         results: list[Received | PenstockError] = [Received([]) for _ in requests]
         for row in found:
-            position = row[0] - 1
+            position, code = row["request"] - 1, row["code"]
             request, result = requests[position], results[position]
-            if row[1] is not None:
-                field = row[1].partition(":")[2]
+            if code is not None:
+                field = code.partition(":")[2]
                 missing = request.dead_letter_queue if field == "dead_letter_queue" else request.queue
-                results[position] = rows.entry_error(row[1], missing or "")
+                results[position] = rows.entry_error(code, missing or "")
                 continue
             assert isinstance(result, Received)
-            if row[4] is None:
-                result.next_due_at = row[2]
+            if row["id"] is None:
+                result.next_due_at = row["next_due_at"]
                 continue
             if not result.messages:
-                self._remember(request, hints[position], row[3], now, took)
-            # The columns after `place` are the fields of a message, in its order.
-            result.messages.append(Message(*tuple(row)[4:]))
+                self._remember(request, hints[position], row["place"], now, took)
+            result.messages.append(rows.message(row, row["lease"], row["dead_letter_source"]))
         return results
 
     def _remember(self, request: Receive, used: Hint | None, place: int, now: datetime, took: timedelta) -> None:
@@ -235,7 +266,7 @@ class PostgresStore:
     ) -> list[tuple[Outcome, datetime | None] | PenstockError]:
         handles = [handle for handle, _ in changes]
         seconds = [seconds for _, seconds in changes]
-        row = await self._connections.row("change_visibility", *_handle_columns(handles), seconds, now, quick=True)
+        row = await self._connections.row("change_visibility", *_handle_columns(handles), seconds, now, durable=False)
         assert row is not None
         results: list[tuple[Outcome, datetime | None] | PenstockError] = []
         for answer, visible_at, handle in zip(row["answers"], row["visible_at"], handles, strict=True):
@@ -246,15 +277,8 @@ class PostgresStore:
     async def peek(
         self, tenant: TenantId, queue: str, limit: int, now: datetime, *, shuffle: bool = False
     ) -> list[Message]:
-        found = await self._connections.rows("peek", tenant, queue, limit, shuffle, now)
-        return [
-            Message(
-                row["id"], 0, row["body"], row["is_json"], row["priority"], row["receives"], row["sent_at"],
-                row["first_received_at"], row["visible_at"], row["group_id"], row["dedup_id"], row["attributes"],
-                row["headers"], row["trace"], row["dead_letter_queue"],
-            )
-            for row in found
-        ]  # fmt: skip
+        found = await self._connections.rows("peek", tenant, queue, limit, shuffle, now, limits.ANSWER_BYTES)
+        return [rows.message(row, 0, row["dead_letter_queue"]) for row in found]
 
     # Redrive
 
@@ -278,8 +302,15 @@ class PostgresStore:
         queue = await self.get_queue(tenant, source)
         return [rows.move_task(row) for row in await self._connections.rows("list_moves", queue.id, limit)]
 
+    async def move_by_ids(
+        self, tenant: TenantId, source: str, ids: Sequence[int], destination: str | None, now: datetime
+    ) -> tuple[int, list[tuple[TenantId, str]]]:
+        return self._moved(await self._connections.row("move_by_ids", tenant, source, list(ids), destination, now))
+
     async def run_moves(self, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
-        row = await self._connections.row("run_moves", now)
+        return self._moved(await self._connections.row("run_moves", now))
+
+    def _moved(self, row: asyncpg.Record | None) -> tuple[int, list[tuple[TenantId, str]]]:
         assert row is not None
         receivers = set(zip(row["tenants"] or [], row["queues"] or [], strict=True))
         for key in receivers:
@@ -291,14 +322,17 @@ class PostgresStore:
     async def sweep(self, now: datetime, limit: int) -> int:
         return int(await self._connections.value("sweep", now, limit))
 
+    async def sweep_poison(self, max_receives: int, now: datetime, limit: int) -> int:
+        return int(await self._connections.value("sweep_poison", max_receives, now, limit))
+
     # Waiting
 
     async def watch(self, wake_up: WakeUp) -> None:
-        self._listener = Listener(self._dsn, wake_up)
+        self._listener = Listener(self._dsn, wake_up, {PRIVATE_CHANNEL: self._private.heard})
         await self._listener.open()
 
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
-        await self._connections.value("expect", tenant, queue, self._node, now, quick=True)
+        await self._connections.value("expect", tenant, queue, self._node, now, durable=False)
 
     # Tenants and tokens
 
@@ -342,7 +376,7 @@ class PostgresStore:
         return rows.token(row)
 
     async def saw_token(self, token_id: int, now: datetime) -> None:
-        await self._connections.value("saw_token", token_id, now, quick=True)
+        await self._connections.value("saw_token", token_id, now, durable=False)
 
 
 def _column(values: list[Any]) -> list[Any] | None:

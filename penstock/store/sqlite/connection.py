@@ -1,4 +1,4 @@
-"""SQLite behind threads: one that writes, and for files one that reads beside it.
+"""SQLite behind threads: one that writes, and for files one or more that read beside it.
 
 All state is in the database, so several processes may open one file; only wake-ups do not cross between them.
 """
@@ -6,22 +6,26 @@ All state is in the database, so several processes may open one file; only wake-
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import stat
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from penstock.errors import Unavailable
-from penstock.store.sqlite.migrate import migrate
+from penstock.store.sqlite.migrate import migrate, migrate_new
 from penstock.store.sqlite.session import Session
 
 Result = TypeVar("Result")
 
 _BUSY_TIMEOUT_S = 5.0
+_OWNER_ONLY = 0o600
 
 
-class Lane:
+class WorkerThread:
     """One connection on a thread of its own; work waits its turn."""
 
     def __init__(self, name: str, path: Path | None) -> None:
@@ -54,27 +58,28 @@ class Lane:
 
 
 class Database:
-    def __init__(self, path: str | Path | None) -> None:
+    def __init__(self, path: str | Path | None, readers: int = 1) -> None:
         self._path = None if path is None else Path(path)
-        self._writer: Lane | None = None
-        self._reader: Lane | None = None
+        self._reader_count = readers
+        self._writer: WorkerThread | None = None
+        self._readers: list[WorkerThread] = []
 
     async def open(self) -> None:
-        self._writer = self._reader = Lane("penstock-sqlite-writer", self._path)
+        self._writer = WorkerThread("penstock-sqlite-writer", self._path)
         try:
-            await self._writer.run(migrate)
+            await self._writer.run(migrate if self._path is not None else migrate_new)
         except BaseException:
             await self.close()
             raise
         # A database in memory belongs to its one connection.
         if self._path is not None:
-            self._reader = Lane("penstock-sqlite-reader", self._path)
+            self._readers = [WorkerThread("penstock-sqlite-reader", self._path) for _ in range(self._reader_count)]
 
     async def close(self) -> None:
-        lanes = self._lanes()
-        self._writer = self._reader = None
-        for lane in lanes:
-            await lane.close()
+        threads = self._threads()
+        self._writer, self._readers = None, []
+        for thread in threads:
+            await thread.close()
 
     async def write(self, work: Callable[[Session], Result]) -> Result:
         """Run `work` in one transaction; it commits when `work` returns and leaves no trace when it raises."""
@@ -82,24 +87,45 @@ class Database:
 
     async def read(self, work: Callable[[Session], Result]) -> Result:
         """Run `work` over one snapshot, without waiting for writers where the store allows it."""
-        return await _opened(self._reader).run(lambda connection: _look(connection, work))
+        reader = min(self._readers, key=_waiting) if self._readers else self._writer
+        return await _opened(reader).run(lambda connection: _look(connection, work))
 
     def numbers(self) -> Mapping[str, int]:
-        lanes = self._lanes()
-        active = sum(1 for lane in lanes if lane.waiting)
-        return {"size": len(lanes), "idle": len(lanes) - active, "active": active, "acquire_timeouts": 0}
+        threads = self._threads()
+        active = sum(1 for thread in threads if thread.waiting)
+        return {"size": len(threads), "idle": len(threads) - active, "active": active, "acquire_timeouts": 0}
 
-    def _lanes(self) -> set[Lane]:
-        return {lane for lane in (self._writer, self._reader) if lane is not None}
+    def _threads(self) -> list[WorkerThread]:
+        return [*([self._writer] if self._writer is not None else []), *self._readers]
 
 
-def _opened(lane: Lane | None) -> Lane:
-    if lane is None:
+def _waiting(thread: WorkerThread) -> int:
+    return thread.waiting
+
+
+def _opened(thread: WorkerThread | None) -> WorkerThread:
+    if thread is None:
         raise Unavailable("The SQLite store is not open")
-    return lane
+    return thread
+
+
+def _make_private(path: Path) -> None:
+    """Let only the owner read the file and its journals: they hold the secrets of access keys and webhooks.
+
+    SQLite gives new journals the mode of the file. What cannot be changed is left to SQLite, which says what is wrong.
+    """
+    with suppress(OSError):
+        # Only a file that is not there yet: to close another descriptor of an open database drops SQLite's locks on it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        with suppress(OSError):
+            if stat.S_ISREG(file.stat().st_mode):
+                file.chmod(_OWNER_ONLY)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        _make_private(path)
     connection = sqlite3.connect(
         ":memory:" if path is None else path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256
     )

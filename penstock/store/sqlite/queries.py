@@ -1,4 +1,4 @@
-"""The named queries of this folder's `.sql` files."""
+"""The named queries of this store's `.sql` files."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ from pathlib import Path
 
 from penstock.queries import load
 
-SQL = load(Path(__file__).parent)
+FEATURES = ("queues", "topics", "jobs", "schedules", "insights", "tenants")
+SQL = load(*(Path(__file__).parent / feature for feature in FEATURES))

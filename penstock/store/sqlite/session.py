@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,6 +41,8 @@ class QueueRow:
     dedup_scope: str
     total: int
     """Kept up to date by `Session.count`."""
+    last_sequence: int | None
+    """The last number given to a message; None in a queue that does not number them."""
 
 
 class Session:
@@ -50,12 +53,17 @@ class Session:
         self._totals: defaultdict[int, int] = defaultdict(int)
         self._sent: defaultdict[int, int] = defaultdict(int)
         self._touched: dict[tuple[int, str], None] = {}
+        self._numbered: dict[int, QueueRow] = {}
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self._connection.execute(SQL[query], values)
 
     def all(self, query: str, /, **values: Any) -> list[sqlite3.Row]:
         return self._connection.execute(SQL[query], values).fetchall()
+
+    def each(self, query: str, /, **values: Any) -> Iterator[sqlite3.Row]:
+        """The rows one by one, for a caller that may not want all of them."""
+        return iter(self._connection.execute(SQL[query], values))
 
     def first(self, query: str, /, **values: Any) -> sqlite3.Row | None:
         row: sqlite3.Row | None = self._connection.execute(SQL[query], values).fetchone()
@@ -95,6 +103,14 @@ class Session:
         if bin_id in self._by_bin:
             self._by_bin[bin_id].total += total
 
+    def next_sequence(self, queue: QueueRow) -> int | None:
+        """The number of the next message; the last one of each queue is written once, at the end."""
+        if queue.last_sequence is None:
+            return None
+        queue.last_sequence += 1
+        self._numbered[queue.id] = queue
+        return queue.last_sequence
+
     def touch(self, bin_id: int, group_id: str) -> None:
         """Note that a FIFO group has changed; `settle` decides what it may hand out now."""
         self._touched[bin_id, group_id] = None
@@ -131,3 +147,5 @@ class Session:
         for bin_id, total in self._totals.items():
             if total or self._sent[bin_id]:
                 self.run("count_bin", bin_id=bin_id, total=total, sent=self._sent[bin_id])
+        for queue in self._numbered.values():
+            self.run("set_sequence", queue_id=queue.id, last=queue.last_sequence)

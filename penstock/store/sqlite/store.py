@@ -29,42 +29,62 @@ from penstock.model import (
     Token,
 )
 from penstock.store import WakeUp
-from penstock.store.figures import FigureStore
+from penstock.store.audit import AuditStore
+from penstock.store.gauges import GaugeStore
+from penstock.store.insights import InsightStore, NoInsights
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import NoPipelines, PipelineStore
-from penstock.store.rollups import NoRollups, RollupStore
+from penstock.store.private import NoPrivateQueues, PrivateStore
+from penstock.store.rate_limits import RateLimitStore
+from penstock.store.samples import SampleStore
 from penstock.store.schedules import ScheduleStore
-from penstock.store.sqlite import messages, moves, queues, receive, tokens, upkeep
 from penstock.store.sqlite.connection import Database
-from penstock.store.sqlite.figures import SqliteFigures
-from penstock.store.sqlite.jobs import SqliteJobs
+from penstock.store.sqlite.insights.gauges import SqliteGauges
+from penstock.store.sqlite.insights.samples import SqliteSamples
+from penstock.store.sqlite.jobs.jobs import SqliteJobs
 from penstock.store.sqlite.moments import micros
-from penstock.store.sqlite.outbox import SqliteOutbox
-from penstock.store.sqlite.schedules import SqliteSchedules
+from penstock.store.sqlite.queues import messages, moves, queues, receive, upkeep
+from penstock.store.sqlite.schedules.schedules import SqliteSchedules
 from penstock.store.sqlite.session import Session
-from penstock.store.sqlite.topics import SqliteTopics
+from penstock.store.sqlite.tenants import tokens
+from penstock.store.sqlite.tenants.audit import SqliteAudit
+from penstock.store.sqlite.tenants.rate_limits import SqliteRateLimits
+from penstock.store.sqlite.topics.outbox import SqliteOutbox
+from penstock.store.sqlite.topics.topics import SqliteTopics
 from penstock.store.streams import NoStreams, StreamStore
 from penstock.store.topics import TopicStore
 
 
 class SqliteStore:
     kind = "sqlite"
+    has_streams = False
+    has_sql_publish = False
 
-    def __init__(self, path: str | Path | None) -> None:
-        """`path` is the database file, made when it does not exist; None keeps everything in memory."""
-        self._database = Database(path)
+    def __init__(self, path: str | Path | None, *, readers: int = 1, visibility_timeout_s: int = 30) -> None:
+        """`path` is the database file, made when it does not exist; None keeps everything in memory.
+
+        `visibility_timeout_s` applies to queues that never set their own.
+        """
+        self._visibility_timeout_s = visibility_timeout_s
+        self._database = Database(path, readers)
         self.streams: StreamStore = NoStreams()
         self.pipelines: PipelineStore = NoPipelines()
-        self.rollups: RollupStore = NoRollups()
+        self.private: PrivateStore = NoPrivateQueues()
+        self.insights: InsightStore = NoInsights()
         self.topics: TopicStore = SqliteTopics(self._database)
-        self.figures: FigureStore = SqliteFigures(self._database)
+        self.audit: AuditStore = SqliteAudit(self._database)
+        self.rate_limits: RateLimitStore = SqliteRateLimits(self._database)
+        self.gauges: GaugeStore = SqliteGauges(self._database)
+        self.samples: SampleStore = SqliteSamples(self._database)
         self.jobs: JobStore = SqliteJobs(self._database)
         self.outbox: OutboxStore = SqliteOutbox(self._database)
         self.schedules: ScheduleStore = SqliteSchedules(self._database)
 
     async def open(self) -> None:
         await self._database.open()
+        default = self._visibility_timeout_s
+        await self._database.write(lambda s: queues.set_default_visibility_timeout(s, default))
 
     async def close(self) -> None:
         await self._database.close()
@@ -78,9 +98,19 @@ class SqliteStore:
     # Queues
 
     async def create_queue(
-        self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime
+        self, tenant: TenantId, name: str, settings: QueueSettings, now: datetime, *, implicit: bool = False
     ) -> tuple[Queue, bool]:
-        return await self._database.write(lambda s: queues.create_queue(s, tenant, name, settings, micros(now)))
+        return await self._database.write(
+            lambda s: queues.create_queue(
+                s,
+                tenant,
+                name,
+                settings,
+                micros(now),
+                visibility_timeout_s=self._visibility_timeout_s,
+                implicit=implicit,
+            )
+        )
 
     async def get_queue(self, tenant: TenantId, name: str) -> Queue:
         return await self._database.read(lambda s: queues.get_queue(s, tenant, name))
@@ -146,6 +176,11 @@ class SqliteStore:
     async def list_moves(self, tenant: TenantId, source: str, limit: int) -> list[MoveTask]:
         return await self._database.read(lambda s: moves.list_moves(s, tenant, source, limit))
 
+    async def move_by_ids(
+        self, tenant: TenantId, source: str, ids: Sequence[int], destination: str | None, now: datetime
+    ) -> tuple[int, list[tuple[TenantId, str]]]:
+        return await self._database.write(lambda s: moves.move_by_ids(s, tenant, source, ids, destination, micros(now)))
+
     async def run_moves(self, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
         return await self._database.write(lambda s: moves.run_moves(s, micros(now)))
 
@@ -153,6 +188,9 @@ class SqliteStore:
 
     async def sweep(self, now: datetime, limit: int) -> int:
         return await self._database.write(lambda s: upkeep.sweep(s, micros(now), limit))
+
+    async def sweep_poison(self, max_receives: int, now: datetime, limit: int) -> int:
+        return await self._database.write(lambda s: upkeep.sweep_poison(s, max_receives, micros(now), limit))
 
     # Waiting
 

@@ -13,7 +13,6 @@ from penstock.clock import FakeClock
 from penstock.model import TenantId
 from penstock.store import Store
 from penstock.store.postgres.migrate import migrate
-from penstock.store.postgres.store import PostgresStore
 from tests.store.postgres_only.sessions import Session, SessionStore, Watcher
 
 Connect = Callable[[str], Awaitable[Session]]
@@ -27,15 +26,8 @@ def dsn(postgres_dsn: str) -> str:
 
 
 @pytest.fixture
-def migrated_database(fresh_database: str) -> str:
-    """A database up to date, for one test that counts or measures."""
-    asyncio.run(migrate(fresh_database))
-    return fresh_database
-
-
-@pytest.fixture
-def closed_store(dsn: str) -> Store:
-    return PostgresStore(dsn)
+def closed_store(postgres_store: Store) -> Store:
+    return postgres_store
 
 
 @pytest.fixture

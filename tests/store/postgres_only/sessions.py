@@ -12,7 +12,7 @@ from asyncpg.transaction import Transaction
 from penstock.clock import FakeClock
 from penstock.model import TenantId
 from penstock.store.postgres.connections import Connections, translate
-from penstock.store.postgres.hints import Hint, Hints, Key
+from penstock.store.postgres.queues.hints import Hint, Hints, Key
 from penstock.store.postgres.store import PostgresStore
 from tests.store.caller import Caller
 
@@ -21,7 +21,7 @@ PATIENCE_S = 10.0
 
 
 class NoHints(Hints):
-    """Whoever rolls back must not remember what he saw."""
+    """A session that rolls back must not remember what it read."""
 
     def find(self, key: Key, now: object) -> Hint | None:
         return None
@@ -32,7 +32,7 @@ class OneConnection(Connections):
 
     session: Any = None
 
-    async def call(self, ask: Callable[[Any], Awaitable[Any]], quick: bool) -> Any:
+    async def call(self, ask: Callable[[Any], Awaitable[Any]], durable: bool) -> Any:
         try:
             return await ask(self.session)
         except Exception as error:

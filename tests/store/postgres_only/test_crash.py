@@ -14,7 +14,7 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.errors import Unavailable
 from penstock.model import DEFAULT_TENANT, Outcome
-from penstock.store.postgres.embedded import EmbeddedPostgres
+from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.store import PostgresStore
 from tests.store.caller import Caller
 from tests.store.postgres_only.sessions import until
@@ -83,6 +83,7 @@ async def answers(caller: Caller) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_what_was_acknowledged_survives_and_the_store_finds_its_way_back(
     server: Server, caller: Caller, clock: FakeClock
 ) -> None:
@@ -136,6 +137,7 @@ async def test_what_was_acknowledged_survives_and_the_store_finds_its_way_back(
     assert not deleted & found
 
 
+@pytest.mark.slow
 async def test_a_claim_may_be_forgotten_but_the_message_never(server: Server, caller: Caller, clock: FakeClock) -> None:
     await caller.make_queue("work")
     sent = set(await caller.send("work", *map(str, range(100))))

@@ -17,6 +17,7 @@ from penstock.clock import SystemClock
 from penstock.model import DEFAULT_TENANT, Handle, Outcome, QueueSettings, Receive, Received, Send
 from penstock.store.postgres.store import PostgresStore
 from tests.store.postgres_only.test_plans import LEAVE_ALONE
+from tests.store.statistics import FLUSH
 
 BATCH = 50
 
@@ -73,7 +74,8 @@ class Meter:
 
     async def spent(self) -> Counter[str]:
         for pool in self._store._connections.pools():
-            await pool.execute("select pg_stat_force_next_flush()")
+            for statement in FLUSH:
+                await pool.execute(statement)
         now = Counter({name: int(blocks) for name, blocks in await self._connection.fetch(self.QUERY)})
         spent, self._last = now - self._last, now
         return spent
@@ -120,6 +122,7 @@ async def costs(
     return tenths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queue", "count"), [("work", 20_000), ("work.fifo", 8_000)])
 async def test_the_cost_of_a_message_stays_flat(
     store: PostgresStore, analyst: Any, meter: Meter, queue: str, count: int
@@ -129,6 +132,7 @@ async def test_the_cost_of_a_message_stays_flat(
     assert tenths[-1] <= FLAT * tenths[0], tenths
 
 
+@pytest.mark.slow
 async def test_a_group_that_is_used_again_and_again_costs_what_it_has_left_behind(
     store: PostgresStore, analyst: Any, meter: Meter
 ) -> None:

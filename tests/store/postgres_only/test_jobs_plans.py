@@ -5,11 +5,9 @@ The server's plans live as long as its connections: one made while the table was
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
 import asyncpg
@@ -18,11 +16,12 @@ import pytest
 
 from penstock.clock import SystemClock
 from penstock.model import DEFAULT_TENANT
-from penstock.model.jobs import Completion, JobOutcome, Lease, NewJob
+from penstock.model.jobs import Completion, JobOutcome, LeaseRequest, NewJob
 from penstock.store.postgres.connections import PLANNING
-from penstock.store.postgres.migrate import migrate
+from penstock.store.postgres.sql import sources
 from penstock.store.postgres.store import PostgresStore
 from tests import cluster
+from tests.store.statistics import FLUSH
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -53,6 +52,7 @@ VARIABLES = {
     "p_results": ("text[]", "null"),
     "p_workers": ("text[]", "'{a,b}'"),
     "p_start": ("bigint", "0"),
+    "p_bytes": ("bigint", "16777216"),
     "p_limit": ("integer", "10"),
     "p_since": ("timestamptz", "'-infinity'"),
     "p_until": ("timestamptz", "'2026-01-01 00:00:30+00'"),
@@ -77,8 +77,8 @@ select setval('penstock.job_numbers', 200000);
 
 def statements() -> dict[str, str]:
     found: dict[str, str] = {}
-    for source in sorted((files("penstock.store.postgres") / "functions").iterdir(), key=lambda entry: entry.name):
-        for name, body in re.findall(r"-- job path: (\w+)\n(.*?)-- end\n", source.read_text("utf-8"), re.DOTALL):
+    for _, text in sources("penstock"):
+        for name, body in re.findall(r"-- job path: (\w+)\n(.*?)-- end\n", text, re.DOTALL):
             assert name not in found
             found[name] = body
     return found
@@ -107,8 +107,7 @@ def plan_of(dsn: str, name: str, settings: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module", params=["empty", "vacuumed empty", "never analyzed", "analyzed"])
 def database(request: pytest.FixtureRequest, postgres_dsn: str) -> Iterator[str]:
-    with cluster.empty_database(postgres_dsn) as dsn:
-        asyncio.run(migrate(dsn))
+    with cluster.migrated_database(postgres_dsn) as dsn:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("alter table penstock.jobs set (autovacuum_enabled = off)")
             connection.execute("select penstock.make_job_day('2026-01-01')")
@@ -175,7 +174,8 @@ async def analyst(migrated_database: str) -> AsyncIterator[Any]:
 
 async def spent(store: PostgresStore) -> int:
     for pool in store._connections.pools():
-        await pool.execute("select pg_stat_force_next_flush()")
+        for statement in FLUSH:
+            await pool.execute(statement)
     return int(await store._connections.pools()[0].fetchval(QUERY))
 
 
@@ -189,8 +189,8 @@ async def cycle(store: PostgresStore) -> None:
 
 async def drain(store: PostgresStore) -> None:
     now = SystemClock().now
-    wish = Lease(tenant=DEFAULT_TENANT, queue="work", lease_s=1, workers=["w"] * BATCH)
-    [leased] = await store.jobs.lease_many([wish], now())
+    request = LeaseRequest(tenant=DEFAULT_TENANT, queue="work", lease_s=1, workers=["w"] * BATCH)
+    [leased] = await store.jobs.lease_many([request], now())
     assert len(leased.jobs) == BATCH
     done = [Completion(tenant=DEFAULT_TENANT, id=job.id, token=job.token) for job in leased.jobs]
     assert set(await store.jobs.complete_many(done, now())) == {JobOutcome.DONE}

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from penstock.clock import SystemClock
-from penstock.engine import Engine, messages
+from penstock.engine import Engine, waiting
 from penstock.model import DEFAULT_TENANT, Handle, Message, QueueSettings, Receive, Send
 from penstock.store.postgres import listener
 from penstock.store.postgres.store import PostgresStore
@@ -19,13 +19,13 @@ from tests.store.postgres_only.sessions import until
 
 Start = Callable[[], Awaitable[Engine]]
 
-RECHECK_S = messages.RECHECK_S
+RECHECK_S = waiting.RECHECK_S
 
 
 @pytest.fixture
 async def start(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
     """Nodes whose receivers never look again by themselves while a test lasts."""
-    monkeypatch.setattr(messages, "RECHECK_S", 60.0)
+    monkeypatch.setattr(waiting, "RECHECK_S", 60.0)
     monkeypatch.setattr(listener, "RETRY_S", 0.01)
     started: list[Engine] = []
 

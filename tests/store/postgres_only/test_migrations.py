@@ -1,4 +1,4 @@
-"""From an empty database to ours: once, whoever starts and however often.
+"""From an empty database to ours: once, with any number of starts.
 
 `tests/store/schema.sql` shows the result. After a change of the schema, write it anew and read the difference:
 
@@ -19,7 +19,8 @@ import pytest
 
 from penstock.errors import Unsupported
 from penstock.store.postgres import migrate as migrating
-from penstock.store.postgres.binaries import find_installation
+from penstock.store.postgres import sql
+from penstock.store.postgres.embedded.binaries import find_installation
 from penstock.store.postgres.migrate import migrate
 
 SCHEMA = Path(__file__).parent.parent / "schema.sql"
@@ -34,17 +35,17 @@ Sources = list[tuple[str, str]]
 
 
 def everything() -> list[str]:
-    return [*(name for name, _ in migrating._sources("migrations")), "streams", "functions"]
+    return [*(name for name, _ in sql.sources("migrations")), "streams", "functions"]
 
 
 def with_sources(monkeypatch: pytest.MonkeyPatch, folder: str, *extra: tuple[str, str]) -> None:
     """As if a release had these files too."""
-    known = migrating._sources
+    known = sql.sources
 
     def sources(wanted: str) -> Sources:
         return sorted([*known(wanted), *(extra if wanted == folder else ())])
 
-    monkeypatch.setattr(migrating, "_sources", sources)
+    monkeypatch.setattr(sql, "sources", sources)
 
 
 def one(dsn: str, query: str) -> object:
@@ -116,8 +117,8 @@ async def test_functions_that_changed_are_applied_again(fresh_database: str, mon
     await migrate(fresh_database)
     with_sources(
         monkeypatch,
-        "functions",
-        ("95_new.sql", "create or replace function penstock.answer() returns integer language sql as 'select 42';"),
+        "penstock",
+        ("950_new.sql", "create or replace function penstock.answer() returns integer language sql as 'select 42';"),
     )
 
     assert await migrate(fresh_database) == ["functions"]

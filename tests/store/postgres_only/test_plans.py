@@ -6,11 +6,9 @@ A user's session plans by itself, and again after an analyze.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.resources import files
 
 import psycopg
 import pytest
@@ -18,11 +16,12 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.model import DEFAULT_TENANT, Outcome
 from penstock.store.postgres.connections import PLANNING
-from penstock.store.postgres.migrate import migrate
+from penstock.store.postgres.sql import sources
 from penstock.store.postgres.store import PostgresStore
 from tests import cluster
 from tests.store.caller import Caller
 from tests.store.postgres_only.sessions import until
+from tests.store.statistics import FLUSH
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -33,23 +32,38 @@ INDEXES = {
     "barrier": "messages_placed",
     "run": "messages_blocked",
     "claim": "messages_ready",
+    "claim_within": "messages_ready",
     "tids": "messages_pkey",
     "groups": "messages_pkey",
     "delete": "messages_pkey",
+    "delete_in_queues": "messages_pkey",
+    "finish": "messages_pkey",
+    "receive": "messages_ready",
+    "pop": "messages_ready",
 }
 """Every hot statement, with the index by which it finds its messages."""
 
 VARIABLES = {
     "p_queue.bin_id": ("bigint", "1"),
     "p_bin": ("bigint", "1"),
+    "v_bin": ("bigint", "1"),
+    "v_queue.bin_id": ("bigint", "1"),
+    "v_queue.archive": ("boolean", "true"),
+    "v_tenant": ("bigint", "1"),
+    "p_queue": ("text", "'plain'"),
     "p_since": ("timestamptz", "'-infinity'"),
     "p_until": ("timestamptz", "'2026-01-01 00:00:30+00'"),
+    "v_until": ("timestamptz", "'2026-01-01 00:00:30+00'"),
     "p_now": ("timestamptz", "'2026-01-01 00:00:00+00'"),
+    "v_now": ("timestamptz", "'2026-01-01 00:00:00+00'"),
     "p_limit": ("integer", "10"),
+    "v_limit": ("integer", "10"),
     "p_start": ("bigint", "0"),
+    "p_bytes": ("bigint", "16777216"),
     "v_place": ("bigint", "0"),
     "v_end": ("bigint", "9223372036854775807"),
     "v_head.group_id": ("text", "'group-7'"),
+    "p_group": ("text", "'group-7'"),
     "v_barrier": ("bigint", "9223372036854775807"),
     "v_picked": ("bigint[]", "'{}'"),
     "p_tenants": ("bigint[]", "'{1,1}'"),
@@ -104,8 +118,8 @@ select setval('penstock.message_ids', 200000);
 def hot_statements() -> dict[str, str]:
     """What stands between `-- hot: name` and `-- end` in the functions."""
     found: dict[str, str] = {}
-    for source in sorted((files("penstock.store.postgres") / "functions").iterdir(), key=lambda entry: entry.name):
-        for name, body in re.findall(r"-- hot: (\w+)\n(.*?)-- end\n", source.read_text("utf-8"), re.DOTALL):
+    for _, text in sources("penstock"):
+        for name, body in re.findall(r"-- hot: (\w+)\n(.*?)-- end\n", text, re.DOTALL):
             assert name not in found
             found[name] = body
     return found
@@ -131,8 +145,7 @@ def as_prepared(name: str, body: str) -> tuple[str, str]:
 
 @pytest.fixture(scope="module", params=["empty", "vacuumed empty", "never analyzed", "analyzed"])
 def database(request: pytest.FixtureRequest, postgres_dsn: str) -> Iterator[str]:
-    with cluster.empty_database(postgres_dsn) as dsn:
-        asyncio.run(migrate(dsn))
+    with cluster.migrated_database(postgres_dsn) as dsn:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(LEAVE_ALONE)
             if request.param == "vacuumed empty":
@@ -156,15 +169,30 @@ def test_a_hot_statement_of_a_user_uses_its_index(database: str, name: str, mode
     assert_indexed(name, plan_of(database, name, {"plan_cache_mode": mode}))
 
 
-@pytest.mark.parametrize("name", ["head", "claim"])
+@pytest.mark.parametrize("name", ["head", "claim", "claim_within", "receive", "pop"])
 def test_the_order_of_the_ready_messages_comes_from_the_index(database: str, name: str) -> None:
     assert_ordered(plan_of(database, name, PLANNING))
 
 
-@pytest.mark.parametrize("name", ["head", "claim"])
+@pytest.mark.parametrize("name", ["head", "claim", "claim_within"])
 @pytest.mark.parametrize("database", ["never analyzed", "analyzed"], indirect=True)
 def test_the_order_of_the_ready_messages_comes_from_the_index_for_a_user_too(database: str, name: str) -> None:
     assert_ordered(plan_of(database, name, {}))
+
+
+def test_a_function_that_plans_like_the_server_has_all_its_settings(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        rows = connection.execute(
+            """
+            select p.proname, p.proconfig
+            from pg_proc as p
+            where p.pronamespace = 'penstock'::regnamespace and p.proconfig::text like '%plan_cache_mode%'
+            """
+        ).fetchall()
+
+    assert {name for name, _ in rows} == {"send_batch", "receive", "pop", "finish_batch"}
+    for _, settings in rows:
+        assert {f"{setting}={value}" for setting, value in PLANNING.items()} <= set(settings)
 
 
 def assert_ordered(lines: list[str]) -> None:
@@ -249,6 +277,8 @@ async def scans(dsn: str) -> tuple[int, int]:
             return row and row[0]
 
         await until(others, 0)
+        for statement in FLUSH:
+            await connection.execute(statement)
         query = "select seq_scan, idx_scan from pg_stat_user_tables where relid = 'penstock.messages'::regclass"
         row = await (await connection.execute(query)).fetchone()
     assert row is not None

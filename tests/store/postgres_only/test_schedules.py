@@ -14,13 +14,13 @@ import pytest
 
 from penstock.clock import FakeClock
 from penstock.engine import Engine
-from penstock.engine.schedules import plan
+from penstock.engine.schedules.schedules import plan
 from penstock.loops.scheduler import Scheduler
 from penstock.model import DEFAULT_TENANT, TenantId
 from penstock.model.schedules import Schedule, TargetKind
 from penstock.store import Store
 from penstock.store.postgres.connections import PLANNING, SQL
-from penstock.store.postgres.schedules import PostgresSchedules
+from penstock.store.postgres.schedules.schedules import PostgresSchedules
 from penstock.store.postgres.store import PostgresStore
 from tests.store.postgres_only.sessions import Session, Watcher
 

@@ -1,4 +1,4 @@
-"""The SQL API as a user has it: in his own transaction, by the roles he was given."""
+"""The SQL API as users call it: in their own transactions, with granted roles."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ FUNCTIONS = {
     "penstock_reader": {"list_queues", "list_topics", "metrics", "peek"},
     "penstock_writer": {
         *("list_queues", "list_topics", "metrics", "peek"),
-        *("send", "send_batch", "receive", "pop", "delete", "archive", "change_visibility"),
+        *("send", "send_batch", "receive", "pop", "delete", "delete_batch", "archive", "archive_batch"),
+        "change_visibility",
         *("publish", "publish_event"),
     },
     "penstock_admin": {
         *("list_queues", "list_topics", "metrics", "peek"),
-        *("send", "send_batch", "receive", "pop", "delete", "archive", "change_visibility"),
+        *("send", "send_batch", "receive", "pop", "delete", "delete_batch", "archive", "archive_batch"),
+        "change_visibility",
         *("publish", "publish_event"),
         *("create_queue", "alter_queue", "drop_queue", "purge_queue"),
         *("create_topic", "drop_topic", "subscribe", "subscribe_events", "unsubscribe"),
@@ -39,7 +41,9 @@ CALLS = {
     "receive": "select penstock.receive('work')",
     "pop": "select penstock.pop('work')",
     "delete": "select penstock.delete('work', 1)",
+    "delete_batch": "select penstock.delete_batch('work', '{1,2}')",
     "archive": "select penstock.archive('work', 1)",
+    "archive_batch": "select penstock.archive_batch('work', '{1,2}')",
     "change_visibility": "select penstock.change_visibility('work', 1, 0)",
     "create_queue": "select penstock.create_queue('new')",
     "alter_queue": """select penstock.alter_queue('work', '{"delay_s": 1}')""",
@@ -60,7 +64,7 @@ NO_PRIVILEGE = "42501"
 
 @pytest.fixture
 def user(dsn: str) -> Iterator[User]:
-    """A user in a tenant of his own, with a queue `work`."""
+    """A user in a new tenant, with a queue `work`."""
     with user_of(dsn) as user:
         user.one("select penstock.create_queue('work')")
         user.one("select penstock.create_topic('news')")
@@ -144,6 +148,22 @@ class TestSend:
         user.one("select penstock.send('work', jsonb_build_object('b', 2))")
 
         assert is_json(user) == [(True, '{"a": 1}'), (True, '{"b": 2}')]
+
+    @pytest.mark.parametrize("queue", ["work", "work.fifo"])
+    def test_a_batch_may_be_an_array_that_does_not_begin_at_one(self, user: User, queue: str) -> None:
+        user.one("select penstock.create_queue(%s)", queue)
+        ids = user.one(
+            """
+            select penstock.send_batch(
+              %s, '[0:1]={a,b}', array_fill('{"n": 1}'::jsonb, '{2}', '{0}'), group_id => 'g',
+              dedup_ids => '[5:6]={1,2}'
+            )
+            """,
+            queue,
+        )
+
+        query = "select p.id, p.body, p.headers from penstock.pop(%s, 10) as p"
+        assert user.rows(query, queue) == [(ids[0], "a", {"n": 1}), (ids[1], "b", {"n": 1})]
 
     def test_arguments_go_by_name(self, user: User) -> None:
         user.one(
@@ -281,6 +301,54 @@ class TestReceive:
         assert user.one("select penstock.archive('work', %s)", message) is True
         assert user.one("select penstock.archive('work', %s)", message) is False
         assert user.rows("select body, queue from penstock.archive where id = %s", message) == [("kept", "work")]
+
+    @pytest.mark.parametrize("queue", ["work", "work.fifo"])
+    @pytest.mark.parametrize("verb", ["delete_batch", "archive_batch"])
+    def test_a_batch_answers_the_ids_that_were_there(self, user: User, queue: str, verb: str) -> None:
+        user.one("select penstock.create_queue(%s)", queue)
+        ids = user.one("select penstock.send_batch(%s, '{a,b,c,d}', group_id => 'g', dedup_ids => '{1,2,3,4}')", queue)
+        call = f"select penstock.{verb}(%s, %s)"
+
+        assert user.one("select penstock.delete(%s, %s)", queue, ids[1])
+        assert sorted(user.one(call, queue, [ids[0], ids[1], ids[2], ids[2], 0])) == [ids[0], ids[2]]
+        assert user.one(call, queue, [ids[0]]) == user.one(call, queue, []) == []
+        assert user.rows("select p.body from penstock.pop(%s, 10) as p", queue) == [("d",)]
+        assert user.rows("select m.visible, m.in_flight from penstock.metrics(%s) as m", queue) == [(0, 0)]
+        query = "select a.body from penstock.archive as a where a.id = any (%s) order by a.id"
+        assert user.rows(query, ids) == ([("a",), ("c",)] if verb == "archive_batch" else [])
+
+    @pytest.mark.parametrize("queue", ["work", "work.fifo"])
+    @pytest.mark.parametrize("verb", ["delete_batch", "archive_batch"])
+    def test_a_batch_with_leases_spares_what_was_delivered_again(self, user: User, queue: str, verb: str) -> None:
+        user.one("select penstock.create_queue(%s)", queue)
+        user.one("select penstock.send_batch(%s, '{a,b}', group_id => 'g', dedup_ids => '{1,2}')", queue)
+        first = user.rows("select r.id, r.lease from penstock.receive(%s, 0, 10) as r", queue)
+        again = user.rows("select r.id, r.lease from penstock.receive(%s, 60, 10) as r", queue)
+        call = f"select penstock.{verb}(%s, %s, leases => %s)"
+
+        ids = [number for number, _ in first]
+        assert user.one(call, queue, ids, [lease for _, lease in first]) == []
+        assert user.one(call, queue, ids, [first[0][1], again[1][1]]) == [ids[1]]
+        assert user.complaint(call, queue, ids, [1]) == ("PS010", "leases")
+        assert user.refused(call, "none", ids, [1, 1]) == "PS021"
+
+    def test_a_batch_deleted_from_a_queue_that_archives_is_archived(self, user: User) -> None:
+        user.one("""select penstock.alter_queue('work', '{"archive": true}')""")
+        ids = user.one("select penstock.send_batch('work', '{a,b,c}')")
+
+        assert sorted(user.one("select penstock.delete_batch('work', %s)", ids[:2])) == ids[:2]
+        assert user.rows("select p.body from penstock.pop('work') as p") == [("c",)]
+        query = "select a.body from penstock.archive as a where a.id = any (%s) order by a.id"
+        assert user.rows(query, ids) == [("a",), ("b",), ("c",)]
+
+    @pytest.mark.parametrize("verb", ["receive('work', max_messages => 5)", "pop('work', 5)"])
+    def test_messages_that_are_due_come_too(self, user: User, verb: str) -> None:
+        user.one("select penstock.send_batch('work', '{late,due}', delay_s => 0)")
+        user.rows("select penstock.receive('work', 0)")
+        user.one("select penstock.send('work', 'delayed'::text, delay_s => 600)")
+        user.one("select penstock.send('work', 'first'::text, priority => 500)")
+
+        assert user.rows(f"select v.body from penstock.{verb} as v") == [("first",), ("late",), ("due",)]
 
     def test_a_changed_visibility_answers_the_moment_of_return(self, user: User) -> None:
         message = user.one("select penstock.send('work', 'a'::text)")

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.clock import SystemClock
 from penstock.engine import Engine
-from penstock.engine.routing import Patterns
+from penstock.engine.topics.routing_keys import Patterns
 from penstock.model import Receive, TenantId
 from penstock.model.topics import NewSubscription, Publish
 from penstock.store.postgres.store import PostgresStore
@@ -19,7 +19,7 @@ from tests.store.postgres_only.roles import User, user_of
 
 @pytest.fixture
 def user(dsn: str) -> Iterator[User]:
-    """A user in a tenant of his own, with two queues and a topic."""
+    """A user in a new tenant, with two queues and a topic."""
     with user_of(dsn) as user:
         for queue in ("work", "other", "line.fifo"):
             user.one("select penstock.create_queue(%s)", queue)
@@ -60,6 +60,28 @@ def test_a_publish_is_there_when_its_transaction_commits(user: User) -> None:
         user.one("select penstock.publish('news', 'b')")
 
     assert bodies(user, "work") == ["a"]
+
+
+async def test_mail_of_a_publish_is_in_the_outbox_when_its_transaction_commits(user: User, engine: Engine) -> None:
+    tenant = tenant_of(user)
+    for address in ("ada@example.com", "bob@example.com"):
+        new = NewSubscription(tenant=tenant, topic="news", protocol="email", endpoint=address)
+        await engine.topics.subscribe(new)
+
+    with user.connection.transaction():
+        message_id = user.one(
+            """select penstock.publish('news', 'a', 'Hi', '{"n": {"type": "Number", "value": "1"}}')"""
+        )
+    with user.connection.transaction(force_rollback=True):
+        user.one("select penstock.publish('news', 'b')")
+
+    items = await engine.outbox.list(tenant)
+    assert [(each.address, each.subject, each.body, each.message_id) for each in reversed(items)] == [
+        ("ada@example.com", "Hi", "a", message_id),
+        ("bob@example.com", "Hi", "a", message_id),
+    ]
+    assert json.loads(items[0].attributes or "") == {"n": {"type": "Number", "value": "1"}}
+    assert await engine.topics.send_outgoing() == 0
 
 
 def test_events_go_where_their_patterns_say(user: User) -> None:

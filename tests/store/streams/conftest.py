@@ -20,10 +20,9 @@ def streams_dsn(postgres_dsn: str) -> str:
 
 
 @pytest.fixture
-def own_dsn(fresh_database: str) -> str:
+def own_dsn(migrated_database: str) -> str:
     """A database up to date, for one test that counts or measures."""
-    asyncio.run(migrate(fresh_database))
-    return fresh_database
+    return migrated_database
 
 
 @pytest.fixture

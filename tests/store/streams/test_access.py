@@ -95,15 +95,3 @@ def test_administrators_may_use_every_queue(queue: Queue, roles: tuple[str, str]
 def test_a_role_that_does_not_exist_is_granted_nothing(queue: Queue) -> None:
     assert queue.refused("select pgque.grant_queue(%s, 'nobody', 'produce')", queue.name).sqlstate == "42704"
     assert queue.refused("select pgque.grant_queue(%s, current_user, 'own')", queue.name).sqlstate == "23514"
-
-
-def test_every_function_pins_its_search_path(queue: Queue) -> None:
-    unpinned = queue.rows(
-        """
-        select p.oid::regprocedure::text
-        from pg_proc as p
-        where p.pronamespace = 'pgque'::regnamespace
-          and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)
-        """
-    )
-    assert unpinned == []

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from penstock.errors import Unsupported
-from penstock.store.postgres.binaries import find_installation
+from penstock.store.postgres.embedded.binaries import find_installation
 from penstock.store.postgres.migrate import migrate
 from tests.store.streams.queue import Queue
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.store.streams.api import Api, api_of
+from tests.store.statistics import FLUSH
+from tests.store.streams.calls import Api, api_of
 
 FUNCTIONS = [
     "queue_stats()",
@@ -282,13 +283,15 @@ class TestMetrics:
 def test_no_function_looks_into_event_tables(api: Api, function: str) -> None:
     """They are asked often, and the tables are large."""
     fill(api, 10)
-    api.run("select pg_stat_force_next_flush()")
+    for statement in FLUSH:
+        api.run(statement)
     scans = """
         select coalesce(sum(seq_scan + coalesce(idx_scan, 0)), 0) from pg_stat_user_tables
         where schemaname = 'pgque' and relname ~ '^event_'
     """
     before = api.one(scans)
     api.rows(f"select * from pgque.{function.format(queue=api.queue)}")
-    api.run("select pg_stat_force_next_flush()")
+    for statement in FLUSH:
+        api.run(statement)
 
     assert api.one(scans) == before

@@ -157,5 +157,5 @@ def test_many_events_are_inserted_at_once_and_numbered_in_order(queue: Queue) ->
     rows = queue.rows("select ev_id, ev_type, ev_data, ev_extra4 from pgque.get_batch_events(%s)", batch)
     assert rows == [(ids[0], "x", "a", "k"), (ids[1], "y", "b", None), (ids[2], "x", "c", "l")]
     assert queue.one("select pgque.insert_events(%s, 'type', '{}')", queue.name) == []
-    with pytest.raises(psycopg.Error, match="differ in length"):
+    with pytest.raises(psycopg.Error, match="must have the same length"):
         queue.rows(query, queue.name, ["x", "y"], ["a"], ["k"])

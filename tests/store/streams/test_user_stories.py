@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from importlib.resources import files
-
 import psycopg
 import pytest
 
-from penstock.store.postgres.migrate import migrate
-from tests.store.streams.api import Api, Connection, Message, api_of
-from tests.store.streams.test_api_lifecycle import CRON
+from penstock.store.postgres.sql import whole
+from tests.store.statistics import FLUSH
+from tests.store.streams.api.test_lifecycle import CRON
+from tests.store.streams.calls import Api, Connection, Message, api_of
 
 
 @pytest.fixture
-def alone(fresh_database: str) -> str:
-    asyncio.run(migrate(fresh_database))
-    return fresh_database
+def alone(migrated_database: str) -> str:
+    return migrated_database
 
 
 def single_file() -> str:
     """The installation without a server, as `penstock sql streams` prints it."""
-    found = [entry for entry in (files("penstock.store.postgres") / "streams").iterdir() if entry.name.endswith(".sql")]
-    return "\n".join(entry.read_text(encoding="utf-8") for entry in sorted(found, key=lambda entry: entry.name))
+    return whole("pgque")
 
 
 def load(connection: Connection) -> None:
@@ -126,7 +122,8 @@ def test_us_5_ten_thousand_events_are_one_batch(alone: str) -> None:
         assert payloads(messages) == [str(number) for _ in range(10) for number in range(1, 1001)]
         assert api.ack(messages[0].batch_id) == 1
         assert api.one("select depth from pgque.queue_stats() where queue_name = %s", api.queue) == 0
-        api.run("select pg_stat_force_next_flush()")
+        for statement in FLUSH:
+            api.run(statement)
         dead = api.one(
             "select sum(n_dead_tup) from pg_stat_user_tables where schemaname = 'pgque' and relname ~ '^event_'"
         )

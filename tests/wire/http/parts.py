@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.wire.faults import json_fault
-from penstock.wire.http import HttpLimits, Request, Response, Route
-from penstock.wire.protocol import PenstockProtocol
-from penstock.wire.traffic import Traffic
+from penstock.wire.http.faults import json_fault
+from penstock.wire.http.limits import HttpLimits
+from penstock.wire.http.messages import Request, Response
+from penstock.wire.http.protocol import PenstockProtocol
+from penstock.wire.http.router import Route
+from penstock.wire.http.traffic import Traffic
 from tests.wire.conftest import Live
 from tests.wire.raw import request
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.wire.http import HttpLimits, Request, Response
+from penstock.wire.http.limits import HttpLimits
+from penstock.wire.http.messages import Request, Response
 from tests.wire.conftest import running
 from tests.wire.http.parts import LIVEZ, route, traffic, until
 from tests.wire.raw import Raw, connected, request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.model import DEFAULT_TENANT, Send
-from penstock.wire.http import Request, Response
+from penstock.wire.http.messages import Request, Response
 from tests.wire.conftest import Live, running
 from tests.wire.http.parts import LIVEZ, SEND, route, until
 from tests.wire.raw import Raw, connected, request
@@ -25,7 +25,8 @@ async def test_pipelined_requests_are_answered_in_order_whoever_serves_them() ->
 
         assert [bodies[0], bodies[3]] == [b"slow", b"slow"]
         assert bodies[2].startswith(b"<svg")
-        assert bodies[1] == bodies[4] == b'{"status":"ok"}'
+        assert bodies[1] == bodies[4]
+        assert bodies[1].startswith(b'{"status":"ok"')
 
 
 async def test_thousands_of_requests_in_one_packet_are_answered(raw: Raw) -> None:
@@ -68,8 +69,8 @@ async def test_head_has_the_length_and_no_body(raw: Raw) -> None:
     await raw.send(request("HEAD", "/livez"))
     answer = await raw.answer(body=False)
 
-    assert (answer.status, answer.headers["content-length"]) == (200, "15")
-    assert (await raw.ask(LIVEZ)).body == b'{"status":"ok"}'
+    assert answer.status == 200
+    assert len((await raw.ask(LIVEZ)).body) == int(answer.headers["content-length"]) > 0
 
 
 async def test_head_never_receives_messages(raw: Raw) -> None:
@@ -102,11 +103,11 @@ async def test_a_full_url_is_understood(raw: Raw) -> None:
 async def test_a_client_that_leaves_ends_its_long_poll_at_once(server: Live, raw: Raw) -> None:
     await server.engine.queues.create(DEFAULT_TENANT, "q", {})
     await raw.send(request("GET", f"{SEND}?wait=20"))
-    await until(lambda: server.engine.insights.requests_active.values[()] == 1)
+    await until(lambda: server.engine.metrics.requests_active.values[()] == 1)
 
     raw.hang_up()
 
-    await until(lambda: server.engine.insights.requests_active.values[()] == 0)
+    await until(lambda: server.engine.metrics.requests_active.values[()] == 0)
     assert not server.uvicorn.server_state.tasks
     await server.engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="q", body="kept"))
     counts = await server.engine.queues.counts(DEFAULT_TENANT, "q")
@@ -143,7 +144,7 @@ async def test_a_stopping_server_lets_long_polls_go_with_nothing() -> None:
     async with running() as live, connected(live.port) as raw:
         await live.engine.queues.create(DEFAULT_TENANT, "q", {})
         await raw.send(request("GET", f"{SEND}?wait=20"))
-        await until(lambda: live.engine.insights.requests_active.values[()] == 1)
+        await until(lambda: live.engine.metrics.requests_active.values[()] == 1)
         async with asyncio.timeout(3):
             await live.stop()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.wire.http import HttpLimits, Response
+from penstock.wire.http.limits import HttpLimits
+from penstock.wire.http.messages import Response
 from tests.wire.conftest import Live, running
 from tests.wire.http.parts import SEND, route
 from tests.wire.raw import Raw, connected, request

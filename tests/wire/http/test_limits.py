@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.wire.http import HttpLimits, Request, Response
+from penstock.wire.http.limits import HttpLimits
+from penstock.wire.http.messages import Request, Response
 from tests.wire.conftest import running
 from tests.wire.http.parts import LIVEZ, SEND, TIGHT, route, traffic, until
 from tests.wire.raw import Raw, connected, request

@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from penstock.errors import QueueFull
-from penstock.wire.faults import json_fault
-from penstock.wire.http import Request, Response, Route, Router
+from penstock.wire.http.faults import json_fault
+from penstock.wire.http.messages import Request, Response
+from penstock.wire.http.router import Route, Router
 from tests.wire.conftest import Live, running
 from tests.wire.http.parts import SEND, route
 from tests.wire.raw import Raw, connected, request

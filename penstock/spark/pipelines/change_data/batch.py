@@ -1,8 +1,9 @@
-"""A micro-batch of change events, applied to the lake: table by table, each of the two lake tables once."""
+"""Applies a micro-batch of change events to the lake, table by table, with one commit per lake table."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,29 +11,37 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.spark.database import Database
 from penstock.spark.lake.storage import folder, is_folder
-from penstock.spark.pipelines.change_data.columns import ChangeDataError, check_names, merged
+from penstock.spark.pipelines.change_data.columns import ChangeDataError, check_names, merged, typed_row
 from penstock.spark.pipelines.change_data.copy import Mirror, begin, copy, mirror_of
 from penstock.spark.pipelines.change_data.events import (
     Shape,
     changes,
-    cuts,
     in_order,
     names,
     of_table,
     shape_of,
+    truncate_range,
     versions,
 )
 from penstock.spark.pipelines.change_data.merges import merge_current, merge_history
-from penstock.spark.pipelines.change_data.source import TableName, catalog_types, check_key, check_values, tracked
+from penstock.spark.pipelines.change_data.pieces import TextDatabase
+from penstock.spark.pipelines.change_data.source import (
+    TableName,
+    catalog_defaults,
+    catalog_types,
+    check_key,
+    check_values,
+    mirrored_columns,
+    tracked,
+)
 from penstock.spark.pipelines.change_data.tables import MARK, OWN, QUERY, LakeTable, key_of
-from penstock.spark.pipelines.change_data.upkeep import tidy
+from penstock.spark.pipelines.change_data.upkeep import compact_and_vacuum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyChanges:
-    """For `foreachBatch`, wherever it runs: plain fields only."""
+    """For `foreachBatch`. Spark Connect pickles it, so it has plain fields only."""
 
     url: str
     stream: str
@@ -46,27 +55,30 @@ class ApplyChanges:
     def __call__(self, events: DataFrame, batch: int) -> None:
         spark = events.sparkSession
         query = query_id(spark, self.checkpoint)
-        told = changes(events).persist()
+        change_rows = changes(events).persist()
         try:
-            for name in names(told):
+            for name in names(change_rows):
                 if not self.tables or str(name) in self.tables:
-                    self._apply(spark, told, name, query, batch)
+                    self._apply(spark, change_rows, name, query, batch)
         finally:
-            told.unpersist()
+            change_rows.unpersist()
 
-    def _apply(self, spark: SparkSession, told: DataFrame, name: TableName, query: str, batch: int) -> None:
+    def _apply(self, spark: SparkSession, change_rows: DataFrame, name: TableName, query: str, batch: int) -> None:
         mirror = mirror_of(self.current, self.history, name)
         if all(table.has(query, batch) for table in mirror.tables):
             return
-        with closing(Database(self.url)) as database:
+        with closing(TextDatabase(self.url)) as database:
             source = next((each for each in tracked(database, self.stream) if each.name == name), None)
             if source is not None and self.snapshot and not mirror.copied:
-                # It was tracked since the run began. What the batch tells of it is in the copy.
+                # Tracked since the run started. The copy includes the changes of this batch.
                 copy(spark, self.url, [(mirror, source)])
-            # A copy is the way out of changes that cannot be applied, so what it has seen is not even looked at.
-            fresh = of_table(told, name, mirror.seen if mirror.copied else None)
+            # Changes that the copy includes are skipped unread: a new copy is the way out of changes that fail.
+            fresh = of_table(change_rows, name, mirror.seen if mirror.copied else None)
             shape = shape_of(fresh, () if source is None else source.option("ignore") or ())
             known = catalog_types(database, name)
+            defaults = catalog_defaults(database, name)
+            # Columns of the catalog too: one that was added may be in no event yet.
+            mirrored = [] if source is None else [column.name for column in mirrored_columns(database, source)]
         if shape is None:
             return
         key = _key_of(mirror, shape)
@@ -77,18 +89,26 @@ class ApplyChanges:
         for table in mirror.tables:
             _claim(mirror, table, query)
         for table in mirror.tables:
-            table.fit(merged(str(name), table.columns(), known, shape.columns))
-        self._merge(fresh, mirror, shape, key, query, batch)
+            table.fit(merged(str(name), table.columns(), known, [*shape.columns, *mirrored]), defaults)
+        fill(spark, mirror, defaults)
+        self._merge(fresh, mirror, shape, key, query, batch, _known_texts(defaults))
         if self.compact_every and batch % self.compact_every == self.compact_every - 1:
-            tidy(mirror.tables)
+            compact_and_vacuum(mirror.tables)
 
     def _merge(
-        self, told: DataFrame, mirror: Mirror, shape: Shape, key: tuple[str, ...], query: str, batch: int
+        self,
+        change_rows: DataFrame,
+        mirror: Mirror,
+        shape: Shape,
+        key: tuple[str, ...],
+        query: str,
+        batch: int,
+        defaults: Mapping[str, str],
     ) -> None:
         columns = mirror.current.columns()
         floor = None if mirror.history is None else mirror.history.open().transaction_version(MARK)
-        rows = in_order(told, columns, floor, truncated=shape.truncated)
-        emptied = cuts(rows) if shape.truncated else None
+        rows = in_order(change_rows, columns, floor, truncated=shape.truncated, defaults=defaults)
+        emptied = truncate_range(rows) if shape.truncated else None
         found = _arrow(versions(rows, key, last_only=mirror.history is None))
         check_values(mirror.name, key, lambda name: int(found[name].null_count))
         written = [column.name for column in columns]
@@ -98,12 +118,12 @@ class ApplyChanges:
 
 
 def _key_of(mirror: Mirror, shape: Shape) -> tuple[str, ...]:
-    """By which the changes name their rows, when the lake can take them."""
+    """The key columns of the changes; raises when the lake cannot apply them."""
     name = str(mirror.name)
     if len(shape.keys) > 1:
         raise ChangeDataError(
-            f"table {name}: its key changed from one event to another: {shape.keys}. Remove the table's folders from"
-            " the lake and run again with a snapshot."
+            f"table {name}: its key changed between events: {shape.keys}. Remove the table's folders from the lake"
+            " and run again with a snapshot."
         )
     [key] = shape.keys
     if shape.columns:
@@ -114,8 +134,22 @@ def _key_of(mirror: Mirror, shape: Shape) -> tuple[str, ...]:
     return key
 
 
+def fill(spark: SparkSession, mirror: Mirror, defaults: Mapping[str, str | None]) -> None:
+    """Give rows that are older than a new column its default."""
+    texts = _known_texts(defaults)
+    for table in mirror.tables:
+        names = table.unfilled()
+        columns = [column for column in table.columns() if column.name in names and column.name in texts]
+        if columns:
+            table.fill(typed_row(spark, columns, texts))
+
+
+def _known_texts(defaults: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: text for name, text in defaults.items() if text is not None}
+
+
 def query_id(spark: SparkSession, checkpoint: str) -> str:
-    """By which a batch is known. A query keeps it as long as its checkpoint, and tells it nobody but tasks."""
+    """The id of the query, from its checkpoint: Spark gives it to tasks only."""
     path = f"{checkpoint}/metadata"
     if is_folder(path):
         text = Path(folder(path)).read_text("utf-8")
@@ -125,7 +159,7 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
 
 
 def _claim(mirror: Mirror, table: LakeTable, query: str) -> None:
-    """Batches of a query that lost its checkpoint have other numbers: they would be applied twice."""
+    """Raises for another query: without its checkpoint, a query numbers batches anew and would apply some twice."""
     known = table.setting(QUERY)
     if known is None:
         table.set(query=query)
@@ -137,7 +171,7 @@ def _claim(mirror: Mirror, table: LakeTable, query: str) -> None:
 
 
 def _arrow(rows: DataFrame) -> pa.Table:
-    """All moments in UTC, whatever the session's time zone is."""
+    """Collect rows as Arrow, with timestamps in UTC, independent of the session's time zone."""
     found = rows.toArrow()
     fields = [
         field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) and field.type.tz else field

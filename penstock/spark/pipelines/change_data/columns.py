@@ -1,8 +1,8 @@
-"""Columns of a tracked table: their types in the lake, and values from the texts that the change trigger writes.
+"""Columns of a tracked table: their types in the lake, and the conversion of texts to values.
 
-A value reaches the lake as the text of its PostgreSQL type, whether an event or the first copy brings it, so there is
-one way from text to value. A text that its type in the lake cannot hold (an infinite moment, a year before Christ, NaN
-of a numeric) becomes null, and is kept beside the row in `_unfit`.
+Events and the first copy both deliver values as text of their PostgreSQL type, so there is one conversion. A text that
+its type in the lake cannot represent (an infinite timestamp, a year BC, NaN of a numeric) becomes null, and is kept in
+the column `_unfit` of the row.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column as Expression
-from pyspark.sql import functions
+from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -25,6 +26,8 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -44,16 +47,16 @@ _TYPES: dict[str, DataType] = {
     "bytea": BinaryType(),
 }
 _DIGITS: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
-"""How many digits before the point a decimal needs to hold any of them."""
+"""Digits before the decimal point that a decimal needs to hold all values of the type."""
 _TEXTS = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType)
-"""Types whose text is the same in PostgreSQL and in the lake, so that a column may become text later."""
+"""Types whose text is the same in PostgreSQL and in the lake, so that a column may be changed to text."""
 _MOST_DIGITS = 38
 _HEADER = 4
-"""What a type modifier of numeric has on top."""
+"""Offset of the type modifier of numeric."""
 
 
 class ChangeDataError(RuntimeError):
-    """Changes of a table that cannot be applied to the lake; the text says what to do."""
+    """Changes of a table cannot be applied to the lake; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Column:
 
 
 def lake_type(name: str, modifier: int) -> DataType:
-    """Of a PostgreSQL type: its name in `pg_catalog` and its modifier. What the lake has no type for is text."""
+    """The lake's type for a PostgreSQL type, by its name in `pg_catalog` and its modifier. The default is text."""
     if name == "numeric" and modifier >= _HEADER:
         precision, scale = (modifier - _HEADER) >> 16, (modifier - _HEADER) & 0x7FF
         if scale <= precision <= _MOST_DIGITS:
@@ -72,7 +75,7 @@ def lake_type(name: str, modifier: int) -> DataType:
 
 
 def fits(there: DataType, wanted: DataType) -> bool:
-    """Whether every value of one type is a value of another."""
+    """Whether the second type holds all values of the first."""
     if there == wanted:
         return True
     if isinstance(wanted, StringType):
@@ -90,14 +93,16 @@ def fits(there: DataType, wanted: DataType) -> bool:
     return _DIGITS.get(type(wanted), 0) > _DIGITS[type(there)]
 
 
-def merged(table: str, there: Sequence[Column], source: Mapping[str, DataType], told: Iterable[str]) -> list[Column]:
-    """The columns a lake's table must have to take these changes: those it has, and those that changes tell of.
+def merged(
+    table: str, there: Sequence[Column], source: Mapping[str, DataType], reported: Iterable[str]
+) -> list[Column]:
+    """The columns that a lake table needs for these changes: its own, and those that changes report.
 
-    A column that the source has no more keeps its type; one that no catalog knows is text. A type that grew in the
-    source grows in the lake, and one that shrank there does not shrink here.
+    A column that was dropped in the source keeps its type; one that is not in the catalog is text. A type that became
+    wider in the source becomes wider in the lake; one that became narrower stays.
     """
     known = {column.name: column.type for column in there}
-    for name in told:
+    for name in reported:
         kind = source.get(name)
         if name not in known:
             known[name] = kind if kind is not None else StringType()
@@ -105,7 +110,7 @@ def merged(table: str, there: Sequence[Column], source: Mapping[str, DataType], 
             if not fits(known[name], kind):
                 raise ChangeDataError(
                     f"table {table}: column {name!r} is {kind.simpleString()} now, and the lake's"
-                    f" {known[name].simpleString()} does not turn into it. Remove the table's folders from the lake"
+                    f" {known[name].simpleString()} cannot be converted. Remove the table's folders from the lake"
                     " and run again with a snapshot."
                 )
             known[name] = kind
@@ -116,9 +121,11 @@ def check_names(table: str, names: Iterable[str], own: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in own or name.startswith("__") or "`" in name:
-            raise ChangeDataError(f"table {table}: a column {name!r} cannot be in the lake; leave it out with ignore=")
+            raise ChangeDataError(f"table {table}: the lake cannot have a column {name!r}; exclude it with ignore=")
         if name.lower() in seen:
-            raise ChangeDataError(f"table {table}: columns {seen[name.lower()]!r} and {name!r} are one to Spark")
+            raise ChangeDataError(
+                f"table {table}: columns {seen[name.lower()]!r} and {name!r} have the same name in Spark"
+            )
         seen[name.lower()] = name
 
 
@@ -127,7 +134,7 @@ def quoted(name: str) -> str:
 
 
 def values(columns: Sequence[Column], prefix: str = "") -> list[Expression]:
-    """The typed columns and what did not fit, from texts of the same names below a struct `prefix`."""
+    """The typed columns and `_unfit`, from text columns of the same names below a struct `prefix`."""
     texts = {column.name: functions.col(f"{prefix}{quoted(column.name)}") for column in columns}
     found = [_value(texts[column.name], column.type).alias(column.name) for column in columns]
     lost = [
@@ -137,8 +144,15 @@ def values(columns: Sequence[Column], prefix: str = "") -> list[Expression]:
     ]
     if not lost:
         return [*found, functions.lit(None).cast("string").alias(UNFIT)]
-    # Nulls are left out of the object, so a row whose values all fit has an empty one.
+    # JSON objects omit nulls, so a row whose values all fit has an empty object.
     return [*found, functions.nullif(functions.to_json(functions.struct(*lost)), functions.lit("{}")).alias(UNFIT)]
+
+
+def typed_row(spark: SparkSession, columns: Sequence[Column], texts: Mapping[str, str]) -> pa.Table:
+    """One row with the texts as values of these columns, and `_unfit`."""
+    schema = StructType([StructField(column.name, StringType()) for column in columns])
+    frame = spark.createDataFrame([tuple(texts[column.name] for column in columns)], schema)
+    return frame.select(*values(columns)).toArrow()
 
 
 def _value(text: Expression, kind: DataType) -> Expression:
@@ -147,6 +161,6 @@ def _value(text: Expression, kind: DataType) -> Expression:
     if isinstance(kind, BinaryType):
         return functions.try_to_binary(functions.substring(text, 3, 2_147_483_647), functions.lit("hex"))
     if isinstance(kind, (DateType, TimestampType, TimestampNTZType)):
-        # Spark takes the beginning of such a text for a date of our era.
+        # Spark would ignore the suffix and return a date AD.
         return functions.when(~text.endswith(" BC"), text.try_cast(kind))
     return text.try_cast(kind)

@@ -1,8 +1,8 @@
-"""The first copy of tracked tables: all rows as of one snapshot, so that changes can go on exactly where it ends.
+"""The first copy of tracked tables: all rows in one snapshot, so that changes continue exactly where it ends.
 
-The consumer is at a tick before the snapshot is taken, so nothing that the snapshot misses is lost to rotation. An
-event whose transaction the snapshot sees is in the copy and is left out later; every other is not in the copy and is
-applied. The text of the snapshot is a property of the lake's tables. A copy without it was cut off, and is made anew.
+The consumer is registered at a tick before the snapshot is taken, so rotation keeps everything that the snapshot does
+not see. Events whose transactions the snapshot sees are in the copy and are skipped later; all others are applied. The
+snapshot is recorded as a property of the lake's tables. A copy without it was interrupted, and is repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.spark import lake
 from penstock.spark.connection import Connection
 from penstock.spark.database import FAILURES, Database
-from penstock.spark.events import SnapshotParts, snapshot_parts
+from penstock.spark.database import SQL as DATABASE_SQL
 from penstock.spark.pipelines.change_data.columns import ChangeDataError, Column, check_names, values
 from penstock.spark.pipelines.change_data.pieces import PiecesSource, TextDatabase
 from penstock.spark.pipelines.change_data.source import (
@@ -32,6 +32,7 @@ from penstock.spark.pipelines.change_data.source import (
 )
 from penstock.spark.pipelines.change_data.tables import CURRENT, HISTORY, MARK, OWN, SNAPSHOT, LakeTable
 from penstock.spark.pipelines.claims import in_lake
+from penstock.spark.reading.events import SnapshotParts, snapshot_parts
 
 NO_COPY = "none"
 PAGES_PER_PIECE = 8192
@@ -43,21 +44,21 @@ TRIES = 3
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     name: str
-    """By which other sessions import it."""
+    """The name by which other sessions import it."""
     seen: str
     moment: int
     """Microseconds since 1970."""
     session: Connection
 
     def check(self) -> None:
-        """That no other may be copying by now: the lock against it goes when the snapshot does."""
+        """Raises when the session has ended, and with it the lock that keeps other runs from copying."""
         if not _alive(self.session):
-            raise SnapshotLostError("the database went away during the copy")
+            raise SnapshotLostError("the database connection failed during the copy")
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Where the lake has a table."""
+    """The lake's tables for one source table."""
 
     name: TableName
     current: LakeTable
@@ -93,46 +94,43 @@ def mirror_of(current: str, history: str | None, name: TableName) -> Mirror:
 
 
 class SnapshotLostError(RuntimeError):
-    """The database went away, and the snapshot with it."""
+    """The session ended, and the snapshot with it."""
 
 
 @contextmanager
 def exported(database: Database, mirrors: Sequence[Mirror]) -> Iterator[Snapshot]:
-    """A snapshot for all tasks, and locks that keep the tables as they are in it: TRUNCATE heeds no snapshot.
+    """A snapshot for all tasks, and locks against TRUNCATE, which takes effect in all snapshots.
 
-    Its transaction also has what is copied for itself: a run has claimed its streams, but a table may be in several,
-    and after a restart of the database another run may be faster.
+    The transaction also locks each table against other copies: a run claims its streams, but a table may be in several
+    streams, and after a restart of the database another run may be faster.
     """
-    # Waits for a database that is away.
-    database.rows("select 1")
-    connection = database.connect_for_long()
+    # Waits for a database that is unavailable.
+    database.rows(DATABASE_SQL["ping"])
+    connection = database.connect_without_timeouts()
     try:
-        connection.rows("set transaction isolation level repeatable read, read only")
-        # Before the snapshot is taken: with the first query, not with these.
+        connection.rows(DATABASE_SQL["begin_snapshot"])
+        # The first query takes the snapshot; these statements do not.
         for table in sorted((mirror.name for mirror in mirrors), key=str):
             connection.rows(f"lock table only {table.quoted} in access share mode")
-        [(name, seen, moment)] = connection.rows(
-            "select pg_export_snapshot(), pg_current_snapshot()::text,"
-            " (extract(epoch from clock_timestamp()) * 1000000)::bigint"
-        )
+        [(name, seen, moment)] = connection.rows(SQL["export_snapshot"])
         for mirror in mirrors:
             if connection.rows(SQL["lock_copy"], in_lake("the copy", mirror.current.path)) != [(True,)]:
                 raise ChangeDataError(f"table {mirror.name}: another run is copying it into {mirror.current.path}")
-        database.settle()
+        database.flush_commits()
         try:
             yield Snapshot(name, seen, moment, connection)
         except Exception as error:
             if not _alive(connection):
-                raise SnapshotLostError(f"the database went away during the copy: {error}") from error
+                raise SnapshotLostError(f"the database connection failed during the copy: {error}") from error
             raise
     finally:
-        # The work is done or has failed already; whether this connection still lives does not matter.
+        # The copy is done or has failed; the state of this connection does not matter.
         with suppress(*FAILURES):
             connection.close()
 
 
 def copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked]]) -> int:
-    """Fill the lake's tables anew; gives the number of rows."""
+    """Fill the lake's tables from the source; returns the number of rows."""
     for attempt in range(TRIES):
         try:
             return _copy(spark, url, mirrors)
@@ -148,7 +146,7 @@ def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked
     with closing(TextDatabase(url)) as database, exported(database, wanted) as snapshot:
         for mirror, table in mirrors:
             if not table.plain:
-                raise ChangeDataError(f"table {table.name} is no plain table: track its partitions instead")
+                raise ChangeDataError(f"table {table.name} is partitioned: track its partitions instead")
             key, columns = copied_columns(database, table)
             check_names(str(table.name), [column.name for column in columns], OWN)
             pages = int(database.value(SQL["pages"], mirror.name.schema, mirror.name.table))
@@ -164,7 +162,7 @@ def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked
 
 
 def begin(mirror: Mirror, key: Sequence[str], columns: Sequence[Column]) -> None:
-    """Empty tables, for changes without a copy."""
+    """Create empty tables, for changes without a copy."""
     for each in mirror.tables:
         if not each.exists:
             each.make(columns)
@@ -211,8 +209,8 @@ def _texts(
 
 
 def _queries(name: TableName, columns: Sequence[Column], pages: int) -> Iterator[str]:
-    """The rows of the table by pieces: ranges of its pages, open at the end, since the table may have grown."""
-    # A cast to text would differ from what the trigger writes: it trims char(n).
+    """One query per piece: a range of pages. The last is open-ended, since the table may have grown."""
+    # Not a cast to text, which trims char(n), unlike the trigger.
     wanted = ", ".join(
         f"case when {column} is distinct from null then format('%s', {column}) end as {column}"
         for column in (identifier(each.name) for each in columns)
@@ -226,6 +224,6 @@ def _queries(name: TableName, columns: Sequence[Column], pages: int) -> Iterator
 
 def _alive(connection: Connection) -> bool:
     try:
-        return bool(connection.rows("select 1"))
+        return bool(connection.rows(DATABASE_SQL["ping"]))
     except FAILURES:
         return False

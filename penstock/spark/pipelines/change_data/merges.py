@@ -1,4 +1,4 @@
-"""The two merges of a batch: Arrow rows of `versions` into `current` and into `history`."""
+"""The two merges of a batch: rows of `versions` into `current` and into `history`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltalake.table import TableMerger
 
 from penstock.spark import lake
 from penstock.spark.pipelines.change_data.columns import UNFIT, quoted
-from penstock.spark.pipelines.change_data.events import Cuts
+from penstock.spark.pipelines.change_data.events import TruncateRange
 from penstock.spark.pipelines.change_data.tables import MARK, LakeTable, moment_literal, same_key
 
 _ENDED = {"INSERT": "update", "UPDATE": "update", "DELETE": "delete", "TRUNCATE": "truncate"}
@@ -21,10 +21,10 @@ def merge_current(
     rows: pa.Table,
     key: Sequence[str],
     columns: Sequence[str],
-    cuts: Cuts | None,
+    truncates: TruncateRange | None,
     done: tuple[str, int],
 ) -> None:
-    """`done` is what the table remembers: the query and the number of its batch."""
+    """`done` is what the commit records: the query and the number of its batch."""
     last = rows.filter(rows["__last"])
     source = _renamed(last, [*columns, UNFIT], {"__offset": "_offset", "__moment": "_changed_at", "__gone": "__gone"})
     written = _same([*columns, UNFIT, "_offset", "_changed_at"])
@@ -36,8 +36,8 @@ def merge_current(
             .when_matched_update(written, f"not source.`__gone` and {newer}")
             .when_not_matched_insert(written, "not source.`__gone`")
         )
-        if cuts is not None:
-            merger = merger.when_not_matched_by_source_delete(f"target.`_offset` < {cuts.last_offset}")
+        if truncates is not None:
+            merger = merger.when_not_matched_by_source_delete(f"target.`_offset` < {truncates.last_offset}")
         return merger
 
     _merge(table, source, same_key(key), clauses, done)
@@ -48,13 +48,13 @@ def merge_history(
     rows: pa.Table,
     key: Sequence[str],
     columns: Sequence[str],
-    cuts: Cuts | None,
+    truncates: TruncateRange | None,
     done: tuple[str, int],
     floor: int | None,
 ) -> None:
-    """Versions that the batch ends are matched, those that it begins are not: one commit does both.
+    """End versions that match, and insert versions that do not, in one commit.
 
-    `floor` is the latest moment that the table knew of before.
+    `floor` is the latest time in the table before the batch.
     """
     begun = _begun(rows, [*columns, UNFIT])
     source = pa.concat_tables([_ended(rows, key), begun], promote_options="default")
@@ -69,17 +69,17 @@ def merge_history(
 
     def clauses(merger: TableMerger) -> TableMerger:
         merger = merger.when_matched_update(ended).when_not_matched_insert(written, "not source.`__ends`")
-        if cuts is not None:
+        if truncates is not None:
             emptied = {
-                "`_valid_to`": moment_literal(cuts.first_moment),
-                "`_last_offset`": str(cuts.first_offset),
+                "`_valid_to`": moment_literal(truncates.first_moment),
+                "`_last_offset`": str(truncates.first_offset),
                 "`_ended_by`": "'truncate'",
                 "`_is_current`": "false",
             }
             merger = merger.when_not_matched_by_source_update(emptied, "target.`_is_current` = true")
         return merger
 
-    _merge(table, source, open_one, clauses, done, {MARK: _latest(rows, cuts, floor)})
+    _merge(table, source, open_one, clauses, done, {MARK: _latest(rows, truncates, floor)})
 
 
 def _merge(
@@ -90,14 +90,14 @@ def _merge(
     done: tuple[str, int],
     marks: Mapping[str, int] | None = None,
 ) -> None:
-    # Another run may be in the same batch: whoever loses must find that it is done.
+    # Another run may apply the same batch: the loser finds it recorded.
     query, batch = done
     lake.merge(table.path, source, predicate, clauses, app=query, version=batch, marks=marks)
     table.changed()
 
 
 def _ended(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """For each key what ended the version that was open before the batch, if there was one."""
+    """For each key, what ended the version that was open before the batch."""
     first = rows.filter(rows["__first"])
     source = _renamed(first, key, {"__before_moment": "_valid_to", "__before_offset": "_last_offset"})
     source = source.append_column("_ended_by", _how(first["__before_op"]))
@@ -123,9 +123,11 @@ def _how(operations: pa.ChunkedArray) -> pa.Array:
     return pa.array([None if each is None else _ENDED[each] for each in operations.to_pylist()], pa.string())
 
 
-def _latest(rows: pa.Table, cuts: Cuts | None, before: int | None) -> int:
-    """The latest moment the table knows of, in microseconds."""
-    moments = [moment for moment in (before, None if cuts is None else cuts.first_moment) if moment is not None]
+def _latest(rows: pa.Table, truncates: TruncateRange | None, before: int | None) -> int:
+    """The latest time in the table, in microseconds."""
+    moments = [
+        moment for moment in (before, None if truncates is None else truncates.first_moment) if moment is not None
+    ]
     for name in ("__moment", "__end_moment"):
         found = compute.max(rows[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())).as_py()
         moments += [] if found is None else [found]

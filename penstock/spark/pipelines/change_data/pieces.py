@@ -1,33 +1,30 @@
-"""Rows of a table as texts, read by many tasks within one exported snapshot: a data source of the first copy alone."""
+"""The data source of the first copy: rows of a table as text, read by many tasks within one exported snapshot."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructType
 
-from penstock.spark.columns import ARROW
+from penstock.queries import parse
 from penstock.spark.connection import Connection
 from penstock.spark.database import Database
+from penstock.spark.reading.columns import ARROW
 
-# Values are written as the change trigger writes them.
-_SETTINGS = (
-    "set datestyle = 'ISO, YMD'", "set intervalstyle = 'postgres'", "set bytea_output = 'hex'",
-    "set extra_float_digits = 1", "set timezone = 'UTC'", "set search_path = pg_catalog, pg_temp",
-)  # fmt: skip
+SQL = parse((Path(__file__).parent / "change_data.sql").read_text("utf-8"))
 
 
 class TextDatabase(Database):
-    """A database whose values have the same text whoever asks."""
+    """A database whose values have the same text in every session."""
 
     def connect(self) -> Connection:
         connection = super().connect()
-        for setting in _SETTINGS:
-            connection.rows(setting)
+        connection.rows(SQL["text_settings"])
         connection.commit()
         return connection
 
@@ -38,7 +35,7 @@ class Piece(InputPartition):
 
 
 class PiecesSource(DataSource):
-    """The options `url` and `snapshot`, and `queries`: a JSON array of statements, one for each task."""
+    """Options: `url`, `snapshot`, and `queries`, a JSON array of statements, one per task."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Change data: tables of PostgreSQL in the lake, as they are and as they were."""
+"""The pipeline `cdc`: tables of PostgreSQL in the lake, with their current rows and their history."""
 
 from __future__ import annotations
 
@@ -13,55 +13,73 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark import lake
 from penstock.spark.database import Database
-from penstock.spark.pipelines.change_data.batch import ApplyChanges
-from penstock.spark.pipelines.change_data.columns import ChangeDataError
+from penstock.spark.lake.storage import below
+from penstock.spark.pipelines.change_data.batch import ApplyChanges, fill
+from penstock.spark.pipelines.change_data.columns import UNFIT, ChangeDataError, check_names
 from penstock.spark.pipelines.change_data.copy import Mirror, copy, mirror_of
-from penstock.spark.pipelines.change_data.source import SQL, TableName, tracked
-from penstock.spark.pipelines.change_data.tables import HISTORY
-from penstock.spark.pipelines.change_data.upkeep import tidy
+from penstock.spark.pipelines.change_data.pieces import TextDatabase
+from penstock.spark.pipelines.change_data.source import (
+    SQL,
+    TableName,
+    Tracked,
+    catalog_defaults,
+    mirrored_columns,
+    tracked,
+)
+from penstock.spark.pipelines.change_data.tables import HISTORY, OWN
+from penstock.spark.pipelines.change_data.upkeep import compact_and_vacuum
 from penstock.spark.pipelines.claims import in_lake
+from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.run import Run
 from penstock.spark.streams import Stream
 
 EVENTS_PER_BATCH = 100_000
-"""What a batch changes passes through the driver's memory, so it is bounded; a tick is not split."""
+"""Changes pass through the driver's memory, so a batch is bounded. A tick is not split."""
 COMPACT_EVERY = 50
-NAMED = "tables are named schema.table, in the letters of the catalog and without quotes"
+NAMED = "write tables as schema.table, spelled as in the catalog and without quotes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeData:
+class ChangeData(Pipeline):
     """Tables of PostgreSQL into the lake: their current rows, and the history of every row."""
 
     name: ClassVar[str] = "cdc"
     has_queries: ClassVar[bool] = True
     streams: tuple[str, ...]
-    """Where change triggers write to."""
+    """Streams that change triggers write to."""
     tables: tuple[str, ...] = ()
-    """`schema.table`, in the letters of the catalog and without quotes; none means all that the streams tell of."""
+    """Tables as `schema.table`, spelled as in the catalog and without quotes; empty means all tracked tables."""
     install: bool = False
-    """Track the tables first; needs `tables`, one stream, and the rights of their owner."""
+    """Whether to create change triggers first; needs `tables`, one stream, and the rights of the tables' owner."""
     snapshot: bool = True
-    """Begin with a copy of each table; without it with the changes that the stream still has."""
+    """Whether to start with a copy of each table, and not with the oldest change that the stream still has."""
     history: bool = True
     consumer: str = "cdc"
-    """How its consumers' names begin. Two lakes of one stream need two, else one may lose what the other has read."""
+    """Prefix of the consumer names. Use a different one for each lake."""
     skip_lost: bool = False
-    """Whether to go on when a stream has lost changes: then rows stay as they were before, until they change again."""
+    """Whether to continue when a stream has lost changes. The rows concerned stay stale until they change again."""
     max_events: int = EVENTS_PER_BATCH
     compact_every: int = COMPACT_EVERY
-    """After how many batches small files are put together; at the end of a run too, unless 0."""
+    """Batches between compactions of small files. A run also compacts at its end, unless this is 0."""
 
     def check(self, follow: bool) -> None:
         if not self.streams:
-            raise ChangeDataError("name at least one stream")
+            raise ChangeDataError("give at least one --stream")
         if self.install and (not self.tables or len(self.streams) != 1):
-            raise ChangeDataError("install needs the names of tables, and one stream for them")
+            raise ChangeDataError("--install needs --table for each table, and exactly one --stream")
 
     def check_database(self, url: str) -> None:
         with closing(Database(url)) as database:
             for stream in () if self.install else self.streams:
                 self._check_stream(database, stream)
+            for table in self.tables if self.install else ():
+                if database.value(SQL["has_table"], table) is None:
+                    raise ChangeDataError(f"there is no table {table}; {NAMED}")
+
+    def check_files(self, url: str, lake: str) -> None:
+        with closing(Database(url)) as database:
+            if not self.install:
+                self._check_tables(database, lake)
 
     def claims(self, lake: str) -> list[str]:
         return [in_lake(f"the changes of stream {stream!r}", lake) for stream in self.streams]
@@ -71,7 +89,7 @@ class ChangeData:
         with closing(Database(run.url)) as database:
             if self.install:
                 self._track(database)
-            self._check_tables(run, database)
+            self._check_tables(database, run.lake)
             for stream in self.streams:
                 self._prepare(run, database, stream)
             queries = [self._start(run, stream) for stream in self.streams]
@@ -80,7 +98,7 @@ class ChangeData:
             if self.compact_every:
                 run.note("compacting")
                 names = {each.name for stream in self.streams for each in tracked(database, stream, self.tables)}
-                tidy([table for name in names for table in self._mirror(run, name).tables])
+                compact_and_vacuum([table for name in names for table in self._mirror(run, name).tables])
         run.note(None)
 
     def _track(self, database: Database) -> None:
@@ -88,29 +106,34 @@ class ChangeData:
             if not database.rows(SQL["track"], table, self.streams[0]):
                 raise ChangeDataError(f"there is no table {table}; {NAMED}")
 
-    def _check_tables(self, run: Run, database: Database) -> None:
-        """A name that nothing has would be waited for in vain. A table that the lake has may be gone by now."""
+    def _check_tables(self, database: Database, lake_path: str) -> None:
+        """Raises for a table that is not tracked, unless the lake has it: it may have been dropped since."""
         there = {str(each.name) for stream in self.streams for each in tracked(database, stream, self.tables)}
         for table in self.tables:
             name = TableName(*table.split(".", 1)) if "." in table else None
-            if table not in there and (name is None or not lake.exists(run.place("current", name.folder))):
-                raise ChangeDataError(f"no table {table} is tracked for {', '.join(self.streams)}; {NAMED}")
+            if table not in there and (name is None or not lake.exists(below(lake_path, "current", name.folder))):
+                raise ChangeDataError(f"table {table} is not tracked by stream {', '.join(self.streams)}; {NAMED}")
 
     def _check_stream(self, database: Database, stream: str) -> None:
-        """A consumer that waits for nothing would hold up the rotation of its stream."""
+        """Raises when no table is tracked: a consumer that never reads would stop the rotation of its stream."""
         is_new = Stream(database, stream).position(f"{self.consumer}-{stream}") is None
         if self.snapshot and is_new and not any(tracked(database, stream)):
-            raise ChangeDataError(f"no table is tracked for {stream}: call pgque.track_table first, or install")
+            raise ChangeDataError(
+                f"no table is tracked by stream {stream}: call pgque.track_table, or run with --install"
+            )
 
     def _prepare(self, run: Run, database: Database, stream: str) -> None:
         self._check_stream(database, stream)
-        self._place(Stream(database, stream), f"{self.consumer}-{stream}")
+        self._register_consumer(Stream(database, stream), f"{self.consumer}-{stream}")
         wanted = [(self._mirror(run, each.name), each) for each in tracked(database, stream, self.tables)]
         for mirror, each in wanted:
-            if mirror.history is None and lake.exists(run.place("history", each.name.folder)):
+            if mirror.history is None and lake.exists(run.path("history", each.name.folder)):
                 raise ChangeDataError(
-                    f"table {each.name} has a history, which would miss changes: run with it, or remove it"
+                    f"table {each.name} has a history in the lake, which would miss changes: run with --history, or"
+                    " remove it"
                 )
+        for mirror, each in wanted:
+            self._add_columns(run, mirror, each)
         if not self.snapshot:
             return
         missing = [(mirror, each) for mirror, each in wanted if not mirror.copied]
@@ -118,18 +141,36 @@ class ChangeData:
             run.note(f"copying {', '.join(str(each.name) for _, each in missing)}")
             run.count(copy(run.spark, run.url, missing))
 
-    def _place(self, stream: Stream, consumer: str) -> None:
-        """Before the copy, so that no change is rotated away between the copy and the first batch."""
+    def _add_columns(self, run: Run, mirror: Mirror, table: Tracked) -> None:
+        """Columns that were added to the source since the last run: no event reports them until a row changes."""
+        if not mirror.copied:
+            return
+        with closing(TextDatabase(run.url)) as database:
+            columns, defaults = mirrored_columns(database, table), catalog_defaults(database, table.name)
+        unknown: set[str] = set()
+        for each in mirror.tables:
+            there = each.columns()
+            added = [column for column in columns if column.name not in {known.name for known in there}]
+            check_names(str(table.name), [column.name for column in (*there, *added)], OWN)
+            each.fit([*there, *added], defaults)
+            unknown |= {column.name for column in added if defaults.get(column.name, "") is None}
+        fill(run.spark, mirror, defaults)
+        for name in sorted(unknown):
+            remark = "its default differs by row: null in the lake until the row changes"
+            run.results.append({"table": str(table.name), "new column": name, "remark": remark})
+
+    def _register_consumer(self, stream: Stream, consumer: str) -> None:
+        """Runs before the copy, so that no change is rotated away between the copy and the first batch."""
         if stream.position(consumer) is None:
             if self.snapshot:
                 stream.tick_now()
-            stream.place(consumer, (stream.newest() if self.snapshot else stream.oldest()).id)
+            stream.set_position(consumer, (stream.newest() if self.snapshot else stream.oldest()).id)
 
     def _start(self, run: Run, stream: str) -> StreamingQuery:
         checkpoint = run.checkpoint(stream)
         apply = ApplyChanges(
-            url=run.url, stream=stream, tables=self.tables, current=run.place("current"),
-            history=run.place("history") if self.history else None, snapshot=self.snapshot, checkpoint=checkpoint,
+            url=run.url, stream=stream, tables=self.tables, current=run.path("current"),
+            history=run.path("history") if self.history else None, snapshot=self.snapshot, checkpoint=checkpoint,
             compact_every=self.compact_every,
         )  # fmt: skip
         source = run.spark.readStream.format("penstock").options(
@@ -141,14 +182,15 @@ class ChangeData:
         return written.option("checkpointLocation", checkpoint).trigger(**run.trigger()).start()
 
     def _mirror(self, run: Run, name: TableName) -> Mirror:
-        return mirror_of(run.place("current"), run.place("history") if self.history else None, name)
+        return mirror_of(run.path("current"), run.path("history") if self.history else None, name)
 
 
 def as_of(spark: SparkSession, path: str, moment: datetime) -> DataFrame:
-    """The rows of a table as they were at a moment, from its history."""
+    """The rows of a table as they were at a point in time, from its history."""
     if moment.tzinfo is None:
-        raise ValueError("a moment needs its time zone")
+        raise ValueError("the moment has no time zone")
     at = f.timestamp_micros(f.lit(round(moment.timestamp() * 1_000_000)))
     began, ended = f.col("_valid_from") <= at, f.col("_valid_to") <= at
     found = lake.read(spark, path).where(began & ~f.coalesce(ended, f.lit(False)))
-    return found.drop(*(column.name for column in HISTORY))
+    # Values that the lake has no type for, such as infinity, are null in their columns and only here.
+    return found.drop(*(column.name for column in HISTORY if column.name != UNFIT))

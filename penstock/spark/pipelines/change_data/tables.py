@@ -1,14 +1,13 @@
-"""The lake's tables for a tracked table: `current`, its rows as they are, and `history`, all that they ever were.
+"""The lake's tables for a tracked table: `current` with its rows, and `history` with all their versions.
 
-Each is changed by one MERGE for a batch, committed together with the number of the batch: a batch that comes again
-changes nothing. `history` lies in two partitions, so that a merge reads the versions that are open, and not all that
-ever ended.
+Each is changed by one MERGE per batch, committed together with the number of the batch: a repeated batch changes
+nothing. `history` has two partitions, so that a merge reads the open versions only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,9 +15,10 @@ import pyarrow.compute as compute
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
+from penstock.spark.lake.merging import merge as lake_merge
 from penstock.spark.lake.schemas import arrow_schema, delta_schema, spark_schema
 from penstock.spark.lake.storage import folder
-from penstock.spark.lake.table import exists, opened
+from penstock.spark.lake.table import exists, open_table
 from penstock.spark.pipelines.change_data.columns import UNFIT, ChangeDataError, Column, quoted
 
 CURRENT = (
@@ -39,14 +39,16 @@ HISTORY = (
 OWN = tuple(sorted({column.name for column in (*CURRENT, *HISTORY)}))
 
 MARK = "penstock.moment"
-"""The application whose version is the latest moment in a history: no later batch begins before it."""
+"""The application whose version is the latest time in a history: no later batch begins before it."""
 KEY, SNAPSHOT, QUERY = "penstock.key", "penstock.snapshot", "penstock.query"
 """Properties of both tables: the key, what the first copy saw, and the query that applies changes."""
+UNFILLED = "penstock.unfilled"
+"""Property: new columns whose default is not in the older rows yet."""
 
 
 @dataclass(slots=True)
 class LakeTable:
-    """Opened once for a batch: nobody else changes what is asked of it here, and a log may lie far away."""
+    """Opened once per batch: only this run changes it, and its log may be in a remote object store."""
 
     path: str
     own: tuple[Column, ...]
@@ -58,7 +60,7 @@ class LakeTable:
 
     def open(self) -> DeltaTable:
         if self._opened is None:
-            self._opened = opened(self.path)
+            self._opened = open_table(self.path)
         return self._opened
 
     def changed(self) -> None:
@@ -77,7 +79,7 @@ class LakeTable:
         return done is not None and done >= batch
 
     def columns(self) -> list[Column]:
-        """The source's, not our own."""
+        """The columns of the source table, without those that the pipeline adds."""
         own = {column.name for column in self.own}
         fields = spark_schema(self.open()).fields if self.exists else []
         return [Column(each.name, each.dataType) for each in fields if each.name not in own]
@@ -88,38 +90,57 @@ class LakeTable:
         self.changed()
 
     def nulls(self, name: str) -> int:
-        """How many rows have none of this column."""
+        """The number of rows with null in this column."""
         found: int = self.open().to_pyarrow_dataset().count_rows(filter=compute.field(name).is_null())
         return found
 
     def clear_unless(self, columns: Sequence[Column]) -> None:
-        """For a new copy: what was left by one that was cut off may have columns that are of another type by now."""
+        """Empty the table before a new copy, if its columns differ: an interrupted copy may have left other types."""
         if self.exists and self.columns() != list(columns):
             none = arrow_schema(_struct(columns, self.own)).empty_table()
             partitions = self.open().metadata().partition_columns or None
             write_deltalake(self.open(), none, mode="overwrite", schema_mode="overwrite", partition_by=partitions)
             self.changed()
 
-    def fit(self, columns: Sequence[Column]) -> None:
-        """Columns that are new are added, and types that grew are changed by writing the table anew."""
+    def fit(self, columns: Sequence[Column], defaults: Mapping[str, str | None] | None = None) -> None:
+        """Add new columns, and rewrite the table when types have grown.
+
+        New columns with a default are noted before they are added: a run that is cut off before `fill` has filled them
+        does so when it is run again.
+        """
         there = {column.name: column.type for column in self.columns()}
         grown = {column.name for column in columns if column.name in there and there[column.name] != column.type}
         if grown:
             _rewrite(self.open(), arrow_schema(_struct(columns, self.own)), grown)
             self.changed()
         if added := [column for column in columns if column.name not in there]:
+            if filled := [column.name for column in added if (defaults or {}).get(column.name) is not None]:
+                self.set(unfilled=json.dumps(filled))
             self.open().alter.add_columns(list(delta_schema(_struct(added)).fields))
             self.changed()
 
+    def unfilled(self) -> list[str]:
+        """Columns that were added with a default, and not filled with it yet."""
+        return list(json.loads(self.setting(UNFILLED) or "[]"))
+
+    def fill(self, row: pa.Table) -> None:
+        """Give the values of one row to all rows, or all open versions, that are older than the new columns."""
+        names = [quoted(name) for name in row.column_names]
+        matched = "target.`_is_current` = true" if self.own is HISTORY else "true"
+        filled = {name: f"coalesce(target.{name}, source.{name})" for name in names}
+        lake_merge(self.path, row, matched, lambda merger: merger.when_matched_update(filled))
+        self.changed()
+        self.set(unfilled="[]")
+
 
 def key_of(name: str, tables: Sequence[LakeTable], key: Sequence[str]) -> None:
-    """Raises when the lake knows the table by another key."""
+    """Raises when the lake's table has another key."""
     for table in tables:
         known = table.setting(KEY)
         if known is not None and json.loads(known) != list(key):
             raise ChangeDataError(
                 f"table {name}: its key is {', '.join(key)} now, and was {', '.join(json.loads(known))}. Remove"
-                f" {table.path} and its likes from the lake and run again with a snapshot."
+                f" {table.path} and the table's other folders from the lake and run again with a snapshot."
             )
 
 
@@ -136,7 +157,7 @@ def _struct(columns: Sequence[Column], own: Sequence[Column] = ()) -> StructType
 
 
 def _rewrite(table: DeltaTable, schema: pa.Schema, grown: set[str]) -> None:
-    """File by file through memory. Readers see the old table until the new one is there whole."""
+    """Rewrite the table, file by file. Readers see the old version until the new one is committed."""
     there = table.to_pyarrow_dataset()
     names = there.schema.names
     wanted = pa.schema([schema.field(name) if name in grown else there.schema.field(name) for name in names])

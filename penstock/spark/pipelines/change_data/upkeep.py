@@ -1,4 +1,4 @@
-"""Keeping the lake's tables small: a merge rewrites the files it touches, and leaves the old ones behind."""
+"""Compacts the lake's tables: a merge rewrites files and leaves the old ones behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.spark import lake
 from penstock.spark.pipelines.change_data.tables import LakeTable
 
 
-def tidy(tables: Sequence[LakeTable]) -> None:
+def compact_and_vacuum(tables: Sequence[LakeTable]) -> None:
     for table in tables:
         if table.exists:
             lake.compact(table.path)

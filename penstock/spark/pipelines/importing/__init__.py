@@ -1,4 +1,4 @@
-"""Moving in from other queues, and from files."""
+"""Imports from other queues and from files."""
 
 from penstock.spark.pipelines.importing.pipeline import SOURCES, Import
 

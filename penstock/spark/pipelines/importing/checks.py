@@ -1,4 +1,4 @@
-"""What a target takes, and what is wrong with a row that it would not take."""
+"""The rules of each target, and the reason why a row is rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from penstock import limits
 
 BLANK = " \t\r\n"
-"""What JSON takes for white space."""
+"""White space in JSON."""
 
 _NAMES = {
     "queue": r"^(?=.{1,80}$)[A-Za-z0-9_-]+(\.fifo)?$",
@@ -25,7 +25,7 @@ _PRIORITIES = {
     "jobs": (0, *limits.JOB_PRIORITY),
 }
 _TEXTS = {"queue": ("task", "key", "headers"), "stream": ("task", "key", "headers"), "jobs": ("task",)}
-"""What is carried over beside the payload, and must be text that PostgreSQL takes."""
+"""Columns that are imported besides the payload, and must be valid text for PostgreSQL."""
 _REPEATED = "spark.sql.variant.allowDuplicateKeys"
 
 
@@ -35,12 +35,12 @@ class Target:
     """`queue`, `stream` or `jobs`."""
     most_bytes: int
     others: dict[str, int] = field(default_factory=dict)
-    """How many it takes where that is not the usual number, by name."""
+    """Size limits of targets that differ from `most_bytes`, by name."""
 
 
 @contextmanager
-def lawful_json(spark: SparkSession) -> Iterator[None]:
-    """JSON may repeat a member; Spark takes that only when told to."""
+def allow_repeated_members(spark: SparkSession) -> Iterator[None]:
+    """JSON may repeat the members of an object; Spark accepts that only with this setting."""
     before = spark.conf.get(_REPEATED)
     spark.conf.set(_REPEATED, "true")
     try:
@@ -50,9 +50,9 @@ def lawful_json(spark: SparkSession) -> Iterator[None]:
 
 
 def is_json(text: Column) -> Column:
-    """Whether it is one value of JSON. Spark's parsers stop behind the first one, whatever follows.
+    """Whether the text is exactly one JSON value. Spark's parsers ignore what follows the first value.
 
-    What follows must therefore fit into an array without being another element, and into an object as well.
+    So the text must be valid as the only element of an array, and as the value of an object's member.
     """
     alone = f.json_array_length(f.concat(f.lit("["), text, f.lit("]"))) == 1
     strict = f.try_parse_json(f.concat(f.lit('{"value":'), text, f.lit("}"))).isNotNull()
@@ -60,7 +60,7 @@ def is_json(text: Column) -> Column:
 
 
 def prepared(rows: DataFrame, target: Target, label: str) -> DataFrame:
-    """The rows as they are written, each with the reason why it cannot be, or null; `label` tells sources apart."""
+    """The rows to write, each with the reason for its rejection or null. `label` identifies the source."""
     value = _value(target)
     fifo = f.col("name").endswith(".fifo") if target.kind == "queue" else f.lit(False)
     frame = rows.withColumn("value", value).withColumn("key", _key(target, fifo))
@@ -97,13 +97,13 @@ def _reason(target: Target) -> Column:
     if target.kind == "jobs":
         return found.when(~is_json(value), f.lit("not JSON"))
     if target.kind == "stream":
-        return found.when(f.col("deliver_at").isNotNull(), f.lit("delayed, which a stream does not know"))
+        return found.when(f.col("deliver_at").isNotNull(), f.lit("delayed, which streams do not support"))
     latest = f.current_timestamp() + f.expr(f"interval {limits.DELAY_S[1]} seconds")
     return (
         found.when(value == "", f.lit("empty"))
         .when(f.col("deliver_at") > latest, f.lit(f"delayed by more than {limits.DELAY_S[1]} seconds"))
         .when(f.col("key").isNotNull() & ~f.col("key").rlike(_GROUP), f.lit("group not allowed"))
-        # Beside a task they may be any text.
+        # With a task, headers may be any text.
         .when(f.col("task").isNull() & _no_object(f.col("headers")), f.lit("headers not a JSON object"))
     )
 
@@ -118,7 +118,7 @@ def _no_object(text: Column) -> Column:
 
 
 def _value(target: Target) -> Column:
-    """A job tells its task in its payload, where workers look for it."""
+    """The payload of a job includes its task, where workers look for it."""
     value, task = f.col("value"), f.to_json(f.struct("task"))
     if target.kind != "jobs":
         return value
@@ -137,7 +137,7 @@ def _value(target: Target) -> Column:
 def _key(target: Target, fifo: Column) -> Column:
     if target.kind == "stream":
         return f.col("key")
-    # A FIFO queue has groups; what has none goes into one, and so keeps its order.
+    # In a FIFO queue, rows without a group share one, and so keep their order.
     return f.when(fifo, f.coalesce(f.col("key"), f.lit("default")))
 
 

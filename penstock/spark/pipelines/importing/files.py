@@ -1,7 +1,8 @@
-"""Files as work to import: each line or row is a payload, or has it in one of its columns."""
+"""Files to import: each line or row is a payload, or has it in one of its columns."""
 
 from __future__ import annotations
 
+import glob
 import os.path
 import re
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.spark.pipelines.importing.checks import BLANK, is_json
-from penstock.spark.pipelines.run import PipelineError
+from penstock.spark.pipelines.pipeline import PipelineError
 
 KINDS = ("jsonl", "csv", "parquet")
 FIELDS = ("name", "type", "key", "headers", "deliver_at", "priority")
-"""Columns that mean something beside the payload, when one is named as such."""
+"""Columns with a meaning, when the payload is in a column of its own."""
 MOST_FILES = 100_000
 
 _BAD = "_bad"
@@ -27,11 +28,23 @@ _BAD = "_bad"
 class File:
     path: str
     label: str
-    """A file that has changed is another file."""
+    """Path, size and modification time: a changed file is a different file."""
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Raises for local paths that match no file. Addresses such as s3a:// are left to Spark."""
+    for path in paths:
+        if "://" not in path and not os.path.exists(path) and not glob.glob(_python_pattern(path)):
+            raise PipelineError(f"there are no files {path}")
+
+
+def _python_pattern(path: str) -> str:
+    """Spark's patterns know alternatives like {a,b}, which Python's do not."""
+    return re.sub(r"\{[^}]*\}", "*", path)
 
 
 def find_files(spark: SparkSession, paths: Sequence[str]) -> list[File]:
-    """Those with names like these. A path that is there as it is written is meant as it is written."""
+    """The files that match the patterns. A path that exists exactly as written is not treated as a pattern."""
     patterns = [escaped(path) if os.path.exists(path) else path for path in paths]
     try:
         listed = spark.read.format("binaryFile").load(patterns)
@@ -41,24 +54,24 @@ def find_files(spark: SparkSession, paths: Sequence[str]) -> list[File]:
         raise PipelineError(f"there are no files {', '.join(paths)}") from error
     if len(rows) > MOST_FILES:
         raise PipelineError(f"more than {MOST_FILES} files: import them in several runs")
-    if hidden := [path for path in paths if _passed_over(path, [row[0] for row in rows])]:
-        raise PipelineError(f"Spark passes over names that begin with _ or . and so over {', '.join(hidden)}")
+    if hidden := [path for path in paths if _is_hidden(path, [row[0] for row in rows])]:
+        raise PipelineError(f"Spark ignores files whose names begin with _ or . : rename {', '.join(hidden)}")
     return [File(path=row[0], label=f"{row[0]}/{row[1]}/{row[2]}") for row in rows]
 
 
 def escaped(path: str) -> str:
-    """The path itself, where Spark expects a pattern."""
+    """The path with special characters escaped, where Spark expects a pattern."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
-def _passed_over(path: str, found: list[str]) -> bool:
-    """A folder may have such a name, a file may not."""
+def _is_hidden(path: str, found: list[str]) -> bool:
+    """Spark ignores files with such names, but reads folders."""
     name = os.path.basename(os.path.abspath(path))
     return name.startswith(("_", ".")) and not any(f"/{name}/" in each for each in found)
 
 
 def read(spark: SparkSession, kind: str, path: str, value: str | None) -> DataFrame:
-    """The columns of a foreign queue, and `name`; `value` names the column with the payload, None takes all of it."""
+    """The columns of a foreign queue, and `name`. `value` names the payload column; None takes the whole row."""
     frame = {"jsonl": _lines, "csv": _csv, "parquet": _parquet}[kind](spark, escaped(path))
     bad = f.col(_BAD)
     if kind == "jsonl":
@@ -98,7 +111,7 @@ def read(spark: SparkSession, kind: str, path: str, value: str | None) -> DataFr
 
 
 def _lines(spark: SparkSession, path: str) -> DataFrame:
-    # Bytes that are no UTF-8 stay as they are, and are found later.
+    # Invalid UTF-8 is kept here and rejected later.
     lines = spark.read.text(path).where(f.trim(f.col("value"), f.lit(BLANK)) != "")
     bad = f.is_valid_utf8(f.col("value")) & ~is_json(f.make_valid_utf8(f.col("value")))
     return lines.withColumn(_BAD, f.when(bad, f.lit("not JSON")))
@@ -112,7 +125,7 @@ def _csv(spark: SparkSession, path: str) -> DataFrame:
     replaced = [f.col(_quoted(name)).contains("\ufffd") for name in names]
     bad = f.when(f.col("_row").isNotNull(), f.lit("not a row of this table"))
     for found in replaced:
-        # Spark replaces what is no UTF-8 while it reads.
+        # Spark replaces invalid UTF-8 by this character when it reads.
         bad = bad.when(found, f.lit("not UTF-8"))
     return rows.withColumn(_BAD, bad).drop("_row")
 
@@ -129,7 +142,7 @@ def _text(frame: DataFrame, name: str) -> Column:
     kind, column = frame.schema[name].dataType, f.col(_quoted(name))
     if isinstance(kind, (StringType, BinaryType)):
         return column.cast("string")
-    # What its only member has; a null would leave none.
+    # The text of the only member of the object. A null would leave the object empty.
     text = f.to_json(f.struct(column.alias("v")))
     return f.when(column.isNotNull(), text.substr(f.lit(6), f.length(text) - 6))
 
@@ -139,7 +152,7 @@ def _or_null(columns: dict[str, Column], name: str) -> Column:
 
 
 def _given(columns: dict[str, Column], name: str) -> Column:
-    """Nothing but white space is nothing."""
+    """The column, with null for text that is only white space."""
     text = _or_null(columns, name)
     return f.when(f.trim(text, f.lit(BLANK)) != "", text)
 

@@ -1,4 +1,4 @@
-"""The pipeline `import`: what other queues hold, or files, becomes messages, events or jobs, each once."""
+"""The pipeline `import`: work of other queues, or rows of files, become messages, events or jobs, exactly once."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from penstock import limits
 from penstock.spark import lake
 from penstock.spark.database import Database
 from penstock.spark.pipelines.importing import files, reader
-from penstock.spark.pipelines.importing.checks import Target, lawful_json, prepared
+from penstock.spark.pipelines.importing.checks import Target, allow_repeated_members, prepared
 from penstock.spark.pipelines.importing.sources import PARTS, SQL, Part, Source, filled, find_parts
 from penstock.spark.pipelines.importing.tally import Tally
-from penstock.spark.pipelines.run import PipelineError, Run
-from penstock.spark.writer import TAKEN
+from penstock.spark.pipelines.pipeline import Pipeline, PipelineError
+from penstock.spark.pipelines.run import Run
+from penstock.spark.writing.writer import TAKEN
 
 CHUNK = 100_000
 PIECES = 4
+CONNECT_S = 5.0
+"""How long the check before Spark starts waits for the source database."""
 MOST_NAMES = 1000
 QUEUE_BYTES = 1_048_576
-"""What a queue takes that is not made yet."""
+"""Message size limit of a queue that does not exist yet."""
 
 SOURCES = (*PARTS, *files.KINDS)
 TARGETS = ("queue", "stream", "jobs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(Pipeline):
     """Work of other queues, or files, into queues, streams or jobs."""
 
     name: ClassVar[str] = "import"
@@ -40,32 +43,36 @@ class Import:
     """One of `SOURCES`."""
     target: str = "queue"
     into: str | None = None
-    """One name for everything; else each queue of the source keeps its own."""
+    """Name of the target for all rows; by default each source queue keeps its name."""
     rename: tuple[str, ...] = ()
     """`old=new`."""
     from_url: str | None = None
-    """The database of the source, when it is another."""
+    """Database of the source, when it is not Penstock's own."""
     source_name: str | None = None
-    """What the database is known by, in place of what it says of itself."""
+    """Name that identifies the source database, instead of its system identifier."""
     schema: str | None = None
     queues: tuple[str, ...] = ()
     consumer: str | None = None
-    """Of PgQ: only what this consumer has yet to read."""
+    """PgQ only: import what this consumer has not read."""
     paths: tuple[str, ...] = ()
     value: str | None = None
-    """Of files: the column that is the payload; else the whole row is."""
+    """Files only: the column that holds the payload; by default the whole row is the payload."""
     finished: bool = False
     dry_run: bool = False
     skip_rejects: bool = False
     again: str = ""
-    """A word that makes it another import: what was imported before is imported again."""
+    """A word that makes it a different import, so that rows imported before are imported again."""
     tenant: str = "default"
     chunk: int = CHUNK
+
+    @property
+    def owner(self) -> str:
+        return self.tenant
 
     def run(self, run: Run) -> None:
         self.check(run.follow)
         tally = Tally()
-        with lawful_json(run.spark), closing(self._portions(run, tally)) as portions:
+        with allow_repeated_members(run.spark), closing(self._portions(run, tally)) as portions:
             for portion in portions:
                 run.check()
                 run.note(f"{portion.queue} → {self.target}: {tally.good:,} rows, {tally.bad:,} rejected")
@@ -74,27 +81,37 @@ class Import:
         done = "would be imported" if self.dry_run else "imported"
         run.note(f"{tally.good:,} rows {done}, {tally.bad:,} rejected{tally.remarks()}")
         if tally.bad and not (self.dry_run or self.skip_rejects):
-            raise PipelineError(f"{tally.good:,} rows imported; {tally.bad:,} rejected, see {run.place('rejects')}")
+            raise PipelineError(f"{tally.good:,} rows imported; {tally.bad:,} rejected, see {run.path('rejects')}")
 
     def check(self, follow: bool) -> None:
         if follow:
-            raise PipelineError("an import ends by itself; run it again for what has come since")
+            raise PipelineError("import ends when all is imported: omit --follow, and run it again for new rows")
         if self.source not in SOURCES:
-            raise PipelineError(f"the source {self.source!r} is none of {', '.join(SOURCES)}")
+            raise PipelineError(f"unknown source {self.source!r}: use one of {', '.join(SOURCES)}")
         if self.target not in TARGETS:
-            raise PipelineError(f"the target {self.target!r} is none of {', '.join(TARGETS)}")
+            raise PipelineError(f"unknown target {self.target!r}: use one of {', '.join(TARGETS)}")
         if self.source in files.KINDS and not (self.paths and (self.into or self.value)):
-            raise PipelineError(
-                "files need paths, and a name to send to (or a column with the payload, and one `name`)"
-            )
+            raise PipelineError("files need paths and --into (or --value for the payload column, and a column `name`)")
         if self.source in PARTS and self.paths:
-            raise PipelineError(f"paths are for files; {self.source} is read from a database")
+            raise PipelineError(f"paths are for files, but {self.source} is read from a database")
         if self.target == "stream" and self.tenant != "default":
-            raise PipelineError("streams are imported for the default tenant only")
+            raise PipelineError("only the default tenant can import into streams")
         if bad := [text for text in self.rename if "=" not in text]:
-            raise PipelineError(f"{bad[0]!r} is not of the form old=new")
+            raise PipelineError(f"--rename {bad[0]!r} is not of the form old=new")
 
     # Where rows come from
+
+    def check_database(self, url: str) -> None:
+        if self.source in PARTS:
+            with closing(Database(self.from_url or url, patience_s=CONNECT_S)) as database:
+                find_parts(self.source, self._source(database), self.queues, finished=self.finished)
+
+    def check_files(self, url: str, lake: str) -> None:
+        if self.source in files.KINDS:
+            files.check_paths(self.paths)
+
+    def _source(self, database: Database) -> Source:
+        return Source(database=database, schema=self.schema or PARTS[self.source][0], consumer=self.consumer)
 
     def _portions(self, run: Run, tally: Tally) -> Generator[_Portion]:
         with closing(Database(run.url)) as target:
@@ -102,7 +119,7 @@ class Import:
                 yield from self._of_files(run, target)
                 return
             with closing(Database(self.from_url or run.url)) as database:
-                found = Source(database=database, schema=self.schema or PARTS[self.source][0], consumer=self.consumer)
+                found = self._source(database)
                 tally.left_out = found.left_out
                 yield from self._of_tables(run, found, target)
 
@@ -110,33 +127,33 @@ class Import:
         identity = self.source_name or found.identity()
         parts = find_parts(self.source, found, self.queues, finished=self.finished)
         reader.register(run.spark)
-        with reader.kept(found.database) as moment:
+        with reader.source_snapshot(found.database) as snapshot:
             for part in parts:
                 name = self._named(part.queue)
                 app = self._app(identity, part.label, name)
                 with self._claimed(run, part.label, app):
-                    yield from self._of_part(run, part, moment, name, app, self._done(target, app))
+                    yield from self._of_part(run, part, snapshot, name, app, self._done(target, app))
 
     def _of_part(
-        self, run: Run, part: Part, moment: reader.Moment, name: str, app: str, done: int
+        self, run: Run, part: Part, snapshot: reader.SourceSnapshot, name: str, app: str, done: int
     ) -> Iterator[_Portion]:
         bounds = [done]
-        while len(bounds := self._bounds(moment, part, bounds[-1])) > 1:
+        while len(bounds := self._bounds(snapshot, part, bounds[-1])) > 1:
             rows = reader.read(
-                run.spark, url=self.from_url or run.url, snapshot=moment.snapshot, query=part.query,
+                run.spark, url=self.from_url or run.url, snapshot=snapshot.snapshot, query=part.query,
                 wanted=part.wanted, bounds=bounds,
             ).withColumn("name", f.lit(name))  # fmt: skip
             yield _Portion(queue=part.queue, names=(name,), rows=rows, app=app, version=bounds[-1])
 
     def _claimed(self, run: Run, label: str, app: str) -> AbstractContextManager[None]:
-        """Two who import the same at once would each write what the other has, in chunks that end elsewhere."""
+        """Two imports of the same queue at once would both write the same rows, in chunks with different borders."""
         return nullcontext() if self.dry_run else run.claimed(f"the import of {self.source} {label} ({app})")
 
-    def _bounds(self, moment: reader.Moment, part: Part, after: int) -> list[int]:
+    def _bounds(self, snapshot: reader.SourceSnapshot, part: Part, after: int) -> list[int]:
         query = filled(
             "chunk", source=part.query, wanted=part.wanted, after=str(after), rows=str(self.chunk), pieces=str(PIECES)
         )
-        return [after, *sorted({int(until) for _, until in moment.rows(query)})]
+        return [after, *sorted({int(until) for _, until in snapshot.rows(query)})]
 
     def _of_files(self, run: Run, target: Database) -> Iterator[_Portion]:
         for file in files.find_files(run.spark, self.paths):
@@ -157,7 +174,7 @@ class Import:
         return self.into or self._names().get(queue, queue)
 
     def _renamed(self) -> Column:
-        """As `_named` has it, of rows. All at once: names may change places."""
+        """The same as `_named`, as a column. All renames apply at once, so that names may be swapped."""
         if self.into is not None:
             return f.lit(self.into)
         name = f.col("name")
@@ -168,9 +185,9 @@ class Import:
         return {old: new for old, _, new in pairs}
 
     def _app(self, *parts: str) -> str:
-        """The same for the same work to the same place, so that what is done is known when it is asked for again."""
-        told = "\0".join((self.source, self.target, self.tenant, self.again, *parts))
-        return f"import-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        """An id that is the same for the same source and target, by which the ledger knows what was imported."""
+        identity = "\0".join((self.source, self.target, self.tenant, self.again, *parts))
+        return f"import-{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
     def _done(self, target: Database, app: str) -> int:
         return int(target.value(SQL["ledger"], app) or 0)
@@ -178,17 +195,17 @@ class Import:
     # Where they go to
 
     def _take(self, run: Run, portion: _Portion, tally: Tally) -> None:
-        """Rejects first: once the rows are written, the portion counts as done and is not looked at again."""
+        """Write rejected rows first: once the good rows are written, the portion counts as done and is not repeated."""
         target = self._target(run, portion)
         frame = prepared(portion.rows, target, portion.app.removeprefix("import-")[:12]).persist()
         try:
-            # There are few: a portion has a thousand names at most, and reasons are a dozen.
+            # Few rows: a portion has at most a thousand names, and there are a dozen reasons.
             counted = frame.groupBy("name", "reason").agg(f.count("*"), f.min_by("id", "position"))
             bad = tally.add(portion.queue, self.target, counted.collect())
             if not self.dry_run:
                 if bad:
                     lake.append(
-                        self._rejects(frame, portion), run.place("rejects"), app=portion.app, version=portion.version
+                        self._rejects(frame, portion), run.path("rejects"), app=portion.app, version=portion.version
                     )
                 good = frame.where(f.col("reason").isNull()).select(*TAKEN[self.target])
                 good.write.format("penstock").mode("append").options(
@@ -210,7 +227,7 @@ class Import:
         )
 
     def _prepare(self, database: Database, name: str) -> int:
-        """Make the queue or stream when it is not there, and say how many bytes it takes."""
+        """Create the queue or stream when it is missing; returns its message size limit."""
         if self.target == "stream":
             if not self.dry_run and limits.STREAM_NAME.fullmatch(name):
                 database.rows(SQL["make_stream"], name)
@@ -229,7 +246,7 @@ class Import:
             "name",
             "id",
             "reason",
-            # Every reader of the lake expects UTF-8; what is none keeps its place at least.
+            # Readers of the lake expect UTF-8; invalid bytes are replaced.
             f.make_valid_utf8("value").alias("value"),
             "deliver_at",
             f.current_timestamp().alias("rejected_at"),
@@ -238,7 +255,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Portion:
-    """Rows that are written together, once."""
+    """Rows that are written in one transaction."""
 
     queue: str
     names: tuple[str, ...]

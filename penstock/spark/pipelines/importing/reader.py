@@ -1,4 +1,4 @@
-"""Rows of a foreign queue for Spark: pieces by position, read side by side in a snapshot that the driver keeps open."""
+"""Reads rows of a foreign queue in parallel, by position, in a snapshot that the driver holds open."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.spark.columns import Column, arrow_schema, fitted, select_list, struct
 from penstock.spark.connection import Connection
+from penstock.spark.database import SQL as DATABASE_SQL
 from penstock.spark.database import Database
-from penstock.spark.tables import INT, LONG, MOMENT, TEXT
+from penstock.spark.reading.columns import Column, arrow_schema, select_list, struct, to_schema
+from penstock.spark.reading.tables import INT, LONG, MOMENT, TEXT
 
 FORMAT = "penstock_import"
 
@@ -69,7 +70,7 @@ class ForeignReader(DataSourceReader):
         )
         schema = arrow_schema(COLUMNS)
         for batch in Database(self._options["url"]).batches(query, self._options["snapshot"]):
-            yield fitted(batch, COLUMNS, schema)
+            yield to_schema(batch, COLUMNS, schema)
 
 
 def register(spark: SparkSession) -> None:
@@ -81,23 +82,23 @@ def read(spark: SparkSession, *, url: str, snapshot: str, query: str, wanted: st
     return spark.read.format(FORMAT).options(**options).load()
 
 
-class Moment:
-    """A moment of the source: the snapshot that tasks import, and questions answered within it."""
+class SourceSnapshot:
+    """A snapshot of the source that tasks import, and queries within it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.rows("set transaction isolation level repeatable read, read only")
-        self.snapshot = str(self.rows("select pg_export_snapshot()")[0][0])
+        self.rows(DATABASE_SQL["begin_snapshot"])
+        self.snapshot = str(self.rows(DATABASE_SQL["export_snapshot"])[0][0])
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.rows(query)
 
 
 @contextmanager
-def kept(database: Database) -> Iterator[Moment]:
-    """One moment for the whole import, however long it takes: what comes later is left to the next import."""
-    connection = database.connect_for_long()
+def source_snapshot(database: Database) -> Iterator[SourceSnapshot]:
+    """One snapshot for the whole import. Later rows are left to the next import."""
+    connection = database.connect_without_timeouts()
     try:
-        yield Moment(connection)
+        yield SourceSnapshot(connection)
     finally:
         connection.close()

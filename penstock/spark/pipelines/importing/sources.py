@@ -1,4 +1,4 @@
-"""Other people's queues: which there are in a database, and the SQL that reads each of them."""
+"""Foreign queues: which ones a database has, and the SQL that reads each of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import adbc_driver_manager as adbc
 
 from penstock.queries import parse
 from penstock.spark.database import Database, literal
-from penstock.spark.pipelines.run import PipelineError
+from penstock.spark.pipelines.pipeline import PipelineError
 
 SQL = parse((Path(__file__).parent / "importing.sql").read_text("utf-8"))
 
@@ -19,19 +19,19 @@ SQL = parse((Path(__file__).parent / "importing.sql").read_text("utf-8"))
 _WAITING = "and s.state <> 'finished'"
 _FINISHED = "and s.state = 'finished'"
 _OWN = "__pgboss__"
-"""How the names begin of what pg-boss does for itself."""
+"""Prefix of the queues that pg-boss uses internally."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A queue of the source, read by itself and written down by itself."""
+    """A queue of the source. Each is read, and recorded in the ledger, on its own."""
 
     queue: str
     query: str
     wanted: str
-    """A condition: waiting work and finished work are read apart, so that one may be imported without the other."""
+    """Condition for waiting or for finished work. They are separate parts, so that either may be imported alone."""
     label: str
-    """What tells it from every other part of this source, now and at the next import."""
+    """Identifies the part within its source, in this import and in later ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +40,17 @@ class Source:
     schema: str
     consumer: str | None
     left_out: list[str] = field(default_factory=list)
-    """Queues that are nobody's work."""
+    """Internal queues that are not imported."""
 
     def identity(self) -> str:
-        """What no other database has, and what this one keeps."""
+        """An identifier that is unique to the database and does not change."""
         try:
             return str(self.database.value(SQL["identity"]))
         except adbc.ProgrammingError as error:
             if error.sqlstate != "42501":
                 raise
             raise PipelineError(
-                "this user may not ask the source who it is (pg_control_system), so give it a name: --source-name"
+                "no permission to call pg_control_system() in the source database: identify it with --source-name"
             ) from None
 
     def columns(self, table: str) -> set[str]:
@@ -84,7 +84,7 @@ def pgq(source: Source) -> Iterator[Part]:
             snapshot = source.database.value(position, number, source.consumer)
             if snapshot is None:
                 continue
-            # What the consumer's last tick did not see, it has yet to be given.
+            # Events that the consumer's last tick did not see are those it has not read.
             unread = f"not txid_visible_in_snapshot(e.ev_txid, {literal(snapshot)}::txid_snapshot)"
         yield source.part("pgq", queue, str(number), table=quoted(f"event_{number}"), unread=unread)
 
@@ -117,11 +117,11 @@ PARTS: dict[str, tuple[str, Callable[[Source], Iterator[Part]]]] = {
     "pg-boss": ("pgboss", boss),
     "graphile-worker": ("graphile_worker", graphile),
 }
-"""The kinds of sources in a database: their usual schema, and what finds their queues."""
+"""Kinds of sources in a database: their default schema, and the function that finds their queues."""
 
 
 def find_parts(kind: str, source: Source, queues: Sequence[str], *, finished: bool) -> list[Part]:
-    """Those of the named queues, or all; raises when a name is none of the source's."""
+    """The parts of the named queues, or all; raises for a queue that the source does not have."""
     try:
         found = list(PARTS[kind][1](source))
     except adbc.ProgrammingError as error:
@@ -144,5 +144,5 @@ def filled(query: str, **values: str) -> str:
 
 def quoted(name: str) -> str:
     if "\0" in name or not name:
-        raise PipelineError("a name of the source cannot be used")
+        raise PipelineError(f"{name!r} is not a name that PostgreSQL accepts")
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""What an import tells at its end: how many rows went where, and why others did not."""
+"""The result of an import: how many rows went where, and why others were rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tally:
     _counts: dict[tuple[str, str, str], tuple[int, list[str]]] = field(default_factory=dict)
 
     def add(self, queue: str, target: str, counted: list[Any]) -> int:
-        """How many of these are rejected."""
+        """Add the counts of a portion; returns how many of its rows were rejected."""
         bad = 0
         self.last = 0
         for name, reason, count, example in counted:
@@ -33,7 +33,7 @@ class Tally:
         return bad
 
     def rows(self) -> list[dict[str, Any]]:
-        """What was rejected, and as many others as there is room for."""
+        """Rejected rows first, and as many others as fit."""
         shown = sorted(self._counts, key=lambda key: (not key[2], key))[:MOST_SHOWN]
         return [
             {"from": queue, "to": name, "rows": count, "rejected because": reason, "such as": ", ".join(examples)}

@@ -1,6 +1,6 @@
-"""How much went through, how fast, and what went wrong, per name and hour."""
+"""Counts, latencies and errors, per name and hour."""
 
+from penstock.spark.pipelines.insights.numbers import merged
 from penstock.spark.pipelines.insights.pipeline import Insights
-from penstock.spark.pipelines.insights.rollups import merged
 
 __all__ = ["Insights", "merged"]

@@ -1,4 +1,4 @@
-"""Why things failed: errors grouped by their shape, which is their text without what differs from case to case."""
+"""Errors grouped by shape: the text without the parts that differ from case to case."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 READ_LENGTH = 1000
-"""So much of an error is looked at; a stack trace says what it is about at its beginning."""
+"""Characters of an error that are considered; a stack trace has its message at the beginning."""
 SHAPE_LENGTH = 200
 EXAMPLE_LENGTH = 300
 TOP = 20
-"""So many shapes are kept of a name and an hour; the others are counted together, so that the sum stays right."""
+"""Shapes per name and hour; the others are counted together."""
 OTHERS = "(others)"
 
 _WORD = r"[\p{L}\p{N}]"
-# A quote may hold escaped quotes. One that is not closed, because the text was cut off, goes on to its end.
+# A quoted text may contain escaped quotes. Without a closing quote, in a truncated text, it extends to the end.
 _QUOTED = "|".join(
     (
         r'"[^"\\]*+(?:\\(?s:.)[^"\\]*+)*+(?:"|\\?\z)',
-        # What follows or is followed by a letter is an apostrophe.
+        # Between letters it is an apostrophe.
         rf"(?<!{_WORD})'[^'\\]*+(?:(?:\\(?s:.)|'(?={_WORD}))[^'\\]*+)*+(?:'|\\?\z)",
         r"`[^`]*+(?:`|\z)",
         r"«[^»]*+(?:»|\z)",
@@ -32,14 +32,14 @@ _QUOTED = "|".join(
 
 _QUOTES = (
     (_QUOTED, "<text>"),
-    # Key (name)=(…) and: Failing row contains (…), as PostgreSQL says it.
+    # "Key (name)=(…)" and "Failing row contains (…)" of PostgreSQL.
     (r"(=|\bcontains )\((?:[^\n]*\)|(?s:.*))", "$1(<text>)"),
     (r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>)\]\\]*[^\s'\"<>)\]\\.,;:]", "<url>"),
     (r"[\p{L}\p{N}._%+-]+@[\p{L}\p{N}.-]*[\p{L}\p{N}]", "<mail>"),
 )
-"""What an error may quote of a payload."""
+"""Parts of an error that may quote a payload."""
 _LONG_NUMBER = (r"\d(?:[ ./-]?\d){5,}", "<n>")
-"""Of a card, an account, a telephone."""
+"""Numbers of cards, accounts, telephones."""
 
 _PLACEHOLDERS = (
     *_QUOTES,
@@ -53,7 +53,7 @@ _PLACEHOLDERS = (
     (r"\d+(?:[.,]\d+)*", "<n>"),
     (r"\s+", " "),
 )
-"""In this order: what may hold the later ones comes first."""
+"""Ordered: patterns that may contain later ones come first."""
 
 
 def shape(error: Column) -> Column:
@@ -61,12 +61,12 @@ def shape(error: Column) -> Column:
 
 
 def example(error: Column) -> Column:
-    """The text itself, but for what it may quote of a payload."""
+    """The text without parts that may quote a payload."""
     return f.substring(_replaced(_beginning(error), (*_QUOTES, _LONG_NUMBER)), 1, EXAMPLE_LENGTH)
 
 
 def _beginning(error: Column) -> Column:
-    """Without a word that is cut off: nobody would know it for an address any more."""
+    """The beginning of the text, without a truncated last word: it might be part of an address."""
     beginning = f.substring(error, 1, READ_LENGTH)
     return f.when(f.length(error) > READ_LENGTH, f.regexp_replace(beginning, r"\S+\z", "…")).otherwise(beginning)
 

@@ -1,7 +1,7 @@
-"""Events counted per stream, type and hour, as a stream: each hour is open for late events until its watermark.
+"""Counts events per stream, type and hour in a streaming query. An hour accepts late events until its watermark.
 
-Spark keeps the counts of the open hours, and gives every hour that changed with its whole value. So a batch that comes
-again writes what is there already.
+Spark keeps the counts of open hours and outputs every changed hour with its full value, so a repeated batch writes the
+same values again.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark import lake
 from penstock.spark.lake.storage import folder
-from penstock.spark.pipelines.insights.rollups import date_of
+from penstock.spark.pipelines.insights.numbers import date_of
 from penstock.spark.pipelines.insights.writing import fit
 
 SETTINGS = {
-    # Counts are few: more partitions would only be more files in each checkpoint.
+    # There are few counts: more partitions would only make more files per checkpoint.
     "spark.sql.shuffle.partitions": "4",
-    # The batch without events that follows moves the watermark on, for those of the next run.
+    # An empty batch at the end advances the watermark for the next run.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 ALL_EVENTS = 2**62
-"""One micro-batch takes all there is. The watermark is one for all streams: were a long one read in several batches,
-the others would move it past the rest of that one. Counting needs no memory for the events themselves."""
+"""One micro-batch takes all events. There is one watermark for all streams: if a long stream were read in several
+batches, the others would advance it past the rest of that stream. Counting needs no memory for the events."""
 
 SCHEMA = pa.schema(
     [
@@ -59,7 +59,7 @@ _ADDED = (
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts:
-    """For `foreachBatch`. `added` is what a batch added to an hour, to tell how much was too late for its own."""
+    """For `foreachBatch`. `added` is what a batch added to an hour; from it the number of late events is computed."""
 
     path: str
     moment_us: int
@@ -103,7 +103,7 @@ def start(
     checkpoint: str,
     moment: datetime,
 ) -> StreamingQuery:
-    """Count what has come since the last time, then end. `source` holds the options that say what to read."""
+    """Count the new events, then end. `source` has the options that select what to read."""
     events = (
         spark.readStream.format("penstock")
         .options(
@@ -136,7 +136,7 @@ def start(
 
 
 def late(spark: SparkSession, path: str, query: StreamingQuery) -> int:
-    """How many events the query read and did not count, because they came later than the watermark allows."""
+    """The number of events that the query read and did not count, because they were older than the watermark."""
     entries = [json.loads(progress.json) for progress in query.recentProgress]
     read = {entry["batchId"]: entry["numInputRows"] for entry in entries if entry["numInputRows"]}
     if not read:
@@ -146,7 +146,7 @@ def late(spark: SparkSession, path: str, query: StreamingQuery) -> int:
 
 
 def changed_hours(counts: DataFrame, since: datetime, before: datetime) -> list[datetime]:
-    """Hours before a moment that late events have changed since another."""
+    """Hours before `before` that late events have changed since `since`."""
     micros = f.unix_micros("hour").alias("micros")
     found = counts.where((f.col("changed_at") > since) & (f.col("hour") < before)).select(micros).distinct()
     return sorted(datetime.fromtimestamp(row["micros"] / 1_000_000, UTC) for row in found.collect())
@@ -154,7 +154,7 @@ def changed_hours(counts: DataFrame, since: datetime, before: datetime) -> list[
 
 @contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """A query takes the settings with it when it starts."""
+    """Settings for the block. A query keeps the settings that it was started with."""
     before = {name: str(spark.conf.get(name)) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

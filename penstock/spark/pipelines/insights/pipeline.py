@@ -1,21 +1,24 @@
-"""The pipeline `insights`: how much went through, how fast, and what went wrong, per name and hour."""
+"""The pipeline `insights`: counts, latencies and errors, per name and hour."""
 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from penstock.queries import parse
 from penstock.spark import lake
 from penstock.spark.database import Database
 from penstock.spark.pipelines.claims import in_lake
 from penstock.spark.pipelines.insights import events
 from penstock.spark.pipelines.insights.errors import top_errors
-from penstock.spark.pipelines.insights.rollups import (
+from penstock.spark.pipelines.insights.numbers import (
     COUNTS,
     DAY_S,
     HOUR_S,
@@ -27,40 +30,45 @@ from penstock.spark.pipelines.insights.rollups import (
     with_rate_per_second,
 )
 from penstock.spark.pipelines.insights.writing import Recorder, Tables
+from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.run import Run
+from penstock.spark.streams import Stream
 
-_NOW = "select (extract(epoch from now()) * 1000000)::bigint"
+SQL = parse((Path(__file__).parent / "insights.sql").read_text("utf-8"))
+
 _OWNER = "^t([1-9][0-9]{0,17}):"
-"""What the name of a tenant's stream begins with; more digits are no tenant's."""
-_STREAMS = "select count(*) from pgque.queue as q where q.queue_name ~ $1"
-_TENANTS = "select t.id, t.name from penstock.tenants as t"
+"""Prefix of the name of a tenant's stream; longer numbers belong to no tenant."""
 
 
 def now(database: Database) -> datetime:
-    """The database's clock: what it stores carries no other times."""
-    return datetime.fromtimestamp(int(database.value(_NOW)) / 1_000_000, UTC)
+    """The time of the database's clock, which all stored timestamps come from."""
+    return datetime.fromtimestamp(int(database.value(SQL["now"])) / 1_000_000, UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Insights:
+class Insights(Pipeline):
     """Throughput, latencies, retries, dead letters and errors, per name and hour."""
 
     name: ClassVar[str] = "insights"
     has_queries: ClassVar[bool] = True
     interval_s: ClassVar[float] = 60.0
-    """How often a run that follows counts anew, unless it is told otherwise."""
 
     streams: tuple[str, ...] = ()
-    """All of them, unless named."""
+    """Streams to count; empty means all."""
     consumer: str = "insights"
-    """Two lakes of one stream need two, else one may lose what the other has read."""
+    """Consumer name. Use a different one for each lake: rotation keeps only what the consumer has not read."""
     skip_lost: bool = False
-    """Whether to go on when a stream has lost events that were not counted: it was dropped and made anew, say."""
+    """Whether to continue when a stream has lost events that were not counted, for example because it was dropped."""
     lateness_s: int = 7200
-    """How late something may come to be counted in its hour."""
+    """Seconds that an event may be late and still be counted in its hour."""
     hours_kept_days: int = 90
     days_kept_days: int = 730
-    """How long PostgreSQL keeps hours and errors, and days. The lake keeps everything."""
+    """Days that PostgreSQL keeps hourly rows and errors, and daily rows. The lake keeps everything."""
+
+    def check_database(self, url: str) -> None:
+        with closing(Database(url)) as database:
+            for stream in self.streams:
+                Stream(database, stream).check()
 
     def claims(self, lake: str) -> list[str]:
         return [in_lake("the insights", lake)]
@@ -77,7 +85,7 @@ class Insights:
                 time.sleep(min(0.5, run.interval_s))
 
     def _round(self, run: Run, late_before: int) -> int:
-        """How many events were too late."""
+        """Count once; returns how many events were too late."""
         database = Database(run.url)
         try:
             moment = now(database)
@@ -93,11 +101,11 @@ class Insights:
         return late
 
     def _count_events(self, run: Run, database: Database, moment: datetime) -> int:
-        path = run.place("insights", "events")
+        path = run.path("insights", "events")
         events.make_table(path)
         source = {"url": run.url, "consumer": self.consumer, "failOnDataLoss": str(not self.skip_lost).lower()}
         source |= {"subscribe": ",".join(self.streams)} if self.streams else {"subscribePattern": ".*"}
-        if not self.streams and not database.value(_STREAMS, "."):
+        if not self.streams and not database.value(SQL["count_streams"]):
             return 0
         query = events.start(
             run.spark, path, source=source, lateness_s=self.lateness_s, checkpoint=run.checkpoint("events"),
@@ -108,10 +116,10 @@ class Insights:
 
 
 class _Round:
-    """Counts everything anew that happened in hours which are still open, and leaves the closed ones alone.
+    """Counts the hours that are still open again, and leaves closed hours as they are.
 
-    An hour is closed once a run began later than its end and the lateness after it. Only a late event may open it
-    again, and then only its stream's row is counted anew.
+    An hour is closed when a run started later than the end of the hour plus the allowed lateness. Only a late event
+    opens it again, and then only the row of its stream is counted again.
     """
 
     def __init__(self, settings: Insights, run: Run, database: Database, moment: datetime) -> None:
@@ -120,10 +128,10 @@ class _Round:
         self._spark: SparkSession = run.spark
         self._database = database
         self._moment = moment
-        self._tables = Tables(*(run.place("insights", each) for each in ("hourly", "daily", "errors")))
+        self._tables = Tables(*(run.path("insights", each) for each in ("hourly", "daily", "errors")))
         self._mark = self._tables.mark()
         self._since = None if self._mark is None else _hour(self._mark - timedelta(seconds=settings.lateness_s))
-        self._counts = lake.read(self._spark, run.place("insights", "events"))
+        self._counts = lake.read(self._spark, run.path("insights", "events"))
         self._reopened = (
             []
             if self._mark is None or self._since is None
@@ -139,7 +147,7 @@ class _Round:
         daily = self._days(hourly).persist()
         try:
             recorder = Recorder(self._database, self._moment)
-            rows = recorder.rollups(fresh, "hour") + recorder.rollups(daily, "day") + recorder.errors(errors)
+            rows = recorder.insights(fresh, "hour") + recorder.insights(daily, "day") + recorder.errors(errors)
             if self._since is not None:
                 recorder.settle(self._since, *self._retention())
             kept_errors = self._with_kept(errors, self._tables.errors)
@@ -164,11 +172,11 @@ class _Round:
         return _dated(with_rate_per_second(rows, HOUR_S, f.lit(self._moment)))
 
     def _sent(self) -> DataFrame:
-        """The counted events of these hours, as parts of their streams."""
+        """The event counts of these hours, as parts of their streams."""
         counts = self._counts
         if self._since is not None:
             counts = counts.where((f.col("hour") >= f.lit(self._since)) | f.col("hour").isin(*self._reopened))
-        tenants = self._spark.createDataFrame(self._database.rows(_TENANTS), "tenant_id bigint, tenant string")
+        tenants = self._spark.createDataFrame(self._database.rows(SQL["tenants"]), "tenant_id bigint, tenant string")
         tenant_id = f.regexp_extract("stream", _OWNER, 1)
         return (
             counts.withColumn("tenant_id", f.when(tenant_id == "", 1).otherwise(tenant_id.cast("bigint")))
@@ -179,14 +187,14 @@ class _Round:
         )
 
     def _given_up(self) -> DataFrame:
-        """What is known of the dead letters of hours that were closed: the letters themselves may be gone by now."""
+        """Stored counts of dead letters in hours that were reopened: the dead letters themselves may be deleted."""
         stored = lake.read(self._spark, self._tables.hourly)
         of_streams = stored.where((f.col("kind") == "stream") & f.col("starts_at").isin(*self._reopened))
         counts = {**dict.fromkeys(COUNTS, f.lit(0)), "failed": f.col("dead"), "dead": f.col("dead")}
         return of_streams.select(*KEY, "starts_at", *(counts[name].alias(name) for name in COUNTS), "max_s", "sketch")
 
     def _with_kept(self, fresh: DataFrame, path: str) -> DataFrame:
-        """All of the dates that are written anew: what was counted, and what is stored of the closed hours."""
+        """All rows of the dates to rewrite: those just counted, and the stored rows of closed hours."""
         if self._since is None or not lake.exists(path):
             return fresh
         touched = f.col("date") >= f.lit(self._since.date())

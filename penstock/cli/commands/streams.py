@@ -1,0 +1,216 @@
+"""`penstock stream`: streams, their consumers and their dead letters. Streams require PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.options import DryRun, as_json, on_server, read_text, seconds
+from penstock.cli.output import Output
+from penstock.cli.remote import Server, segment
+from penstock.errors import PenstockError
+
+app = typer.Typer(help="Streams, their consumers and their dead letters. PostgreSQL only.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream.")]
+BARS = "▁▂▃▄▅▆▇█"
+CONSUMER_COLUMNS = ("name", "pending", "lag", "last_seen_at", "batch_id")
+DEAD_COLUMNS = ("id", "consumer", "reason", "died_at", "event.id", "event.payload")
+POLL_S = 0.2
+
+
+def path(name: str) -> str:
+    return f"/v1/streams/{segment(name)}"
+
+
+@app.command("create")
+@on_server()
+def create(
+    server: Server,
+    out: Output,
+    name: Name,
+    max_retries: Annotated[
+        int | None, typer.Option(metavar="N", help="Retries before an event becomes a dead letter.")
+    ] = None,
+    consumer: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Consumer to register; repeatable.")
+    ] = None,
+) -> None:
+    """Create a stream. Does nothing if it exists."""
+    body = {"name": name, **({"max_retries": max_retries} if max_retries is not None else {})}
+    made = server.post("/v1/streams", body, repeatable=True)
+    for one in consumer or ():
+        server.post(f"{path(name)}/consumers", {"name": one}, repeatable=True)
+    out.record(made)
+
+
+@app.command("list")
+@on_server()
+def list_streams(server: Server, out: Output) -> None:
+    """List streams with their numbers."""
+    found: list[dict[str, Any]] = []
+    names: list[str] = []
+    while page := server.get("/v1/streams", after=names[-1] if names else None, limit=1000):
+        names += [one["name"] for one in page]
+    for name in names:
+        found.append(server.get(path(name)))
+    columns = ("name", "depth", "oldest_age", "consumers", "events_per_second", "dead_letters", "settings.paused")
+    out.rows(found, columns, "There are no streams.")
+
+
+@app.command("show")
+@on_server()
+def show(server: Server, out: Output, name: Name) -> None:
+    """Show the numbers and settings of a stream."""
+    out.record(server.get(path(name)))
+
+
+@app.command("send")
+@on_server()
+def send(
+    server: Server,
+    out: Output,
+    name: Name,
+    payload: Annotated[str, typer.Argument(help="Payload: JSON or text. - reads standard input.")],
+    kind: Annotated[str, typer.Option("--type", metavar="TEXT", help="Type of the event.")] = "default",
+) -> None:
+    """Send an event."""
+    out.record(server.post(f"{path(name)}/events", {"payload": as_json(read_text(payload)), "type": kind}))
+
+
+@app.command("pause")
+@on_server()
+def pause(server: Server, out: Output, name: Name) -> None:
+    """Pause a stream: no ticks, and so no new batches."""
+    out.record(server.patch(path(name), {"paused": True}))
+
+
+@app.command("resume")
+@on_server()
+def resume(server: Server, out: Output, name: Name) -> None:
+    """Resume a stream."""
+    out.record(server.patch(path(name), {"paused": False}))
+
+
+@app.command("health")
+@on_server()
+def health(server: Server, out: Output, name: Name) -> None:
+    """Check a stream. Exits with 1 if a check is critical."""
+    found = server.get(f"{path(name)}/health")
+    out.rows(found, ("check", "status", "detail"), "There are no checks.")
+    if any(one["status"] == "critical" for one in found):
+        raise typer.Exit(1)
+
+
+@app.command("depth")
+@on_server()
+def depth(
+    server: Server,
+    out: Output,
+    name: Name,
+    watch: Annotated[bool, typer.Option("--watch", help="Print the depth again and again, with a sparkline.")] = False,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="With --watch: time between two looks.")] = "2s",
+    count: Annotated[int, typer.Option(metavar="N", min=0, help="With --watch: number of looks; 0 for no end.")] = 0,
+) -> None:
+    """Show the number of events that the slowest consumer has not received."""
+    seen: list[int] = []
+    while True:
+        found = server.get(path(name))
+        seen.append(int(found["depth"]))
+        if not watch:
+            out.record({"name": name, "depth": seen[-1], "oldest_age": found["oldest_age"]})
+            return
+        print(f"{seen[-1]:>10}  {sparkline(seen[-60:])}", flush=True)
+        if count and len(seen) >= count:
+            return
+        time.sleep(seconds(every))
+
+
+def sparkline(values: list[int]) -> str:
+    most = max(values) or 1
+    return "".join(BARS[value * (len(BARS) - 1) // most] for value in values)
+
+
+@app.command("drain")
+@on_server()
+def drain(
+    server: Server,
+    out: Output,
+    name: Name,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Maximum time to wait.")] = "60s",
+) -> None:
+    """Wait until all consumers have received all events. Exits with 1 after the timeout."""
+    end = time.monotonic() + seconds(timeout)
+    while True:
+        server.work()
+        found = server.get(path(name))
+        if not found["depth"]:
+            out.record({"name": name, "depth": 0})
+            return
+        if time.monotonic() >= end:
+            raise PenstockError(f"stream {name} still has {found['depth']} events after {timeout}")
+        time.sleep(POLL_S)
+
+
+@app.command("consumers")
+@on_server()
+def consumers(server: Server, out: Output, name: Name) -> None:
+    """List the consumers of a stream with their lag."""
+    out.rows(server.get(f"{path(name)}/consumers"), CONSUMER_COLUMNS, "There are no consumers.")
+
+
+@app.command("dead")
+@on_server()
+def dead_letters(
+    server: Server,
+    out: Output,
+    name: Name,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number.")] = 100,
+) -> None:
+    """List the dead letters of a stream."""
+    out.rows(server.get(f"{path(name)}/dead-letters", limit=limit), DEAD_COLUMNS, "There are no dead letters.")
+
+
+@app.command("replay")
+@on_server()
+def replay(
+    server: Server,
+    out: Output,
+    name: Name,
+    number: Annotated[int | None, typer.Option("--id", metavar="ID", help="Only this dead letter.")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Send dead letters to their consumers again."""
+    if dry_run:
+        found = server.get(f"{path(name)}/dead-letters", limit=1000)
+        out.rows([one for one in found if number in (None, one["id"])], DEAD_COLUMNS, "There are no dead letters.")
+        return
+    which = "" if number is None else f"/{number}"
+    out.record(server.post(f"{path(name)}/dead-letters{which}/replay"))
+
+
+@app.command("purge")
+@on_server()
+def purge(
+    server: Server,
+    out: Output,
+    name: Name,
+    older_than: Annotated[str, typer.Option(metavar="DURATION", help="Only dead letters older than this.")] = "0s",
+    dry_run: DryRun = False,
+) -> None:
+    """Delete the dead letters of a stream."""
+    if dry_run:
+        count = server.get(path(name))["dead_letters"]
+        out.record({"deleted": 0, "dead_letters": count})
+        return
+    out.record(server.delete(f"{path(name)}/dead-letters", older_than=seconds(older_than)))
+
+
+@app.command("drop")
+@on_server()
+def drop(server: Server, out: Output, name: Name) -> None:
+    """Delete a stream with its events."""
+    server.delete(path(name))
+    out.done(f"stream {name} is deleted", deleted=name)

@@ -1,0 +1,334 @@
+"""Messages: send, receive, delete, hide, peek.
+
+What may happen to a message is the store's to decide, inside its transaction. Here requests are checked,
+joined into shared statements, and receivers put to sleep and woken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
+from time import perf_counter
+from typing import TypeVar
+
+from penstock import limits
+from penstock.clock import Clock
+from penstock.engine.batching import Batcher, Flush, KeyedBatchers
+from penstock.engine.checks import check_name, check_range, check_receive, check_send
+from penstock.engine.metrics import Histogram, Metrics
+from penstock.engine.waiting import Expectations, Key, Look, Waiters
+from penstock.errors import PenstockError, QueueNotFound
+from penstock.model import Handle, Message, Outcome, Receive, Received, Send, Sent, TenantId
+from penstock.model.queues import message_bytes
+from penstock.store import Store
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Change = tuple[Handle, int]
+Changed = tuple[Outcome, datetime | None]
+
+
+class Messages:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        waiters: Waiters,
+        metrics: Metrics,
+        *,
+        batching: bool = True,
+        linger_s: float = 0.0,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiters = waiters
+        self._metrics = metrics
+        self._expectations = Expectations(self._tell)
+
+        def batchers(
+            flush: Flush[Item, Result],
+            *,
+            linger_s: float = 0.0,
+            observe: Callable[[int], None] | None = None,
+            abandoned: Callable[[Sequence[Item], Sequence[Result]], None] | None = None,
+        ) -> KeyedBatchers[Item, Result]:
+            return KeyedBatchers(
+                lambda: Batcher(flush, enabled=batching, linger_s=linger_s, observe=observe, abandoned=abandoned)
+            )
+
+        sizes = metrics.batch_sizes
+        self._sends: KeyedBatchers[Send, Sent | PenstockError] = batchers(
+            self._send, linger_s=linger_s, observe=lambda size: sizes.observe((), size)
+        )
+        self._receives: KeyedBatchers[Receive, Received | PenstockError] = batchers(
+            self._receive, abandoned=self._give_back
+        )
+        self._deletes: KeyedBatchers[Handle, Outcome | PenstockError] = batchers(self._delete)
+        self._changes: KeyedBatchers[Change, Changed | PenstockError] = batchers(self._change)
+
+    async def send(self, entry: Send) -> Sent:
+        check_send(entry)
+        [sent] = await self._sends.submit([entry], _batch_key_of_send(entry))
+        if isinstance(sent, PenstockError):
+            raise sent
+        return sent
+
+    async def send_batch(self, entries: Sequence[Send]) -> list[Sent | PenstockError]:
+        """One answer per entry; a bad entry does not stop the others."""
+        answers: list[Sent | PenstockError | None] = []
+        good: list[Send] = []
+        for entry in entries:
+            try:
+                check_send(entry)
+            except PenstockError as error:
+                answers.append(error)
+            else:
+                answers.append(None)
+                good.append(entry)
+        key = next((found for found in map(_batch_key_of_send, good) if found is not None), None)
+        results = iter(await self._sends.submit(good, key)) if good else iter(())
+        return [next(results) if answer is None else answer for answer in answers]
+
+    async def receive(self, request: Receive, wait_s: float = 0.0) -> list[Message]:
+        """Messages at once, or the first that come within `wait_s`; an empty list when none do.
+
+        When the caller is cancelled while a claim is in flight, what it claimed is released.
+        """
+        check_receive(request)
+        check_range("wait", wait_s, limits.RECEIVE_WAIT_S)
+        if wait_s <= 0:
+            return (await self._claim(request)).messages
+        key = (request.tenant, request.queue)
+        return await self._waiters.poll(key, wait_s, lambda: self._look(request), self._expectations.expect)
+
+    async def delete(self, handle: Handle) -> Outcome:
+        [outcome] = await self._deletes.submit([handle], _batch_key_of_queue(handle.queue, handle.tenant))
+        if isinstance(outcome, PenstockError):
+            raise outcome
+        return outcome
+
+    async def delete_batch(self, handles: Sequence[Handle]) -> list[Outcome | PenstockError]:
+        key = _batch_key_of_queue(handles[0].queue, handles[0].tenant)
+        return list(await self._deletes.submit(handles, key))
+
+    async def archive_batch(self, handles: Sequence[Handle]) -> list[Outcome | PenstockError]:
+        outcomes = await self._store.archive_many(handles, self._clock.now())
+        self._after_delete(handles, outcomes)
+        return outcomes
+
+    async def change_visibility(self, handle: Handle, seconds: int) -> Changed:
+        [changed] = await self.change_visibility_batch([(handle, seconds)])
+        if isinstance(changed, PenstockError):
+            raise changed
+        return changed
+
+    async def change_visibility_batch(self, changes: Sequence[Change]) -> list[Changed | PenstockError]:
+        lowest, highest = limits.VISIBILITY_TIMEOUT_S
+        for _, seconds in changes:
+            check_range("vt", seconds, (lowest - highest, highest))
+        first = changes[0][0]
+        return list(await self._changes.submit(changes, _batch_key_of_queue(first.queue, first.tenant)))
+
+    async def peek(self, tenant: TenantId, queue: str, limit: int = 1, *, shuffle: bool = False) -> list[Message]:
+        check_name(queue)
+        check_range("max", limit, limits.RECEIVE_LIMIT)
+        return await self._store.peek(tenant, queue, limit, self._clock.now(), shuffle=shuffle)
+
+    def arrived(self, tenant: TenantId, queue: str) -> None:
+        """Someone else sent to this queue: another node, or a SQL user."""
+        self._waiters.wake((tenant, queue), count=limits.RECEIVE_LIMIT[1])
+
+    async def drain(self) -> None:
+        """Let waiting receivers go, for good, and answer everything that is under way."""
+        self._waiters.stop()
+        for batchers in (self._sends, self._receives, self._deletes, self._changes):
+            await batchers.drain()
+
+    # Waiting
+
+    async def _claim(self, request: Receive) -> Received:
+        # FIFO claims take no locks that others wait for, so they share the key of all receives.
+        while True:
+            [received] = await self._receives.submit([request])
+            if isinstance(received, PenstockError):
+                raise received
+            if not received.crowded_out:
+                return received
+
+    async def _look(self, request: Receive) -> Look[list[Message]]:
+        received = await self._claim(request)
+        return Look(received.messages, not received.messages, received.next_due_at)
+
+    async def _tell(self, key: Key) -> None:
+        await self._store.expect(*key, self._clock.now())
+
+    def _give_back(self, requests: Sequence[Receive], results: Sequence[Received | PenstockError]) -> None:
+        """The receiver left before its claim was answered: release what it claimed."""
+        for request, received in zip(requests, results, strict=True):
+            if isinstance(received, Received) and received.messages:
+                handles = [
+                    Handle(tenant=request.tenant, queue=request.queue, id=message.id, lease=message.lease)
+                    for message in received.messages
+                ]
+                self._changes.submit(
+                    [(handle, 0) for handle in handles], _batch_key_of_queue(request.queue, request.tenant)
+                )
+
+    # Shared statements
+
+    async def _send(self, entries: Sequence[Send]) -> Sequence[Sent | PenstockError]:
+        start = perf_counter()
+        results = await self._store.send_many(entries, self._clock.now())
+        elapsed = perf_counter() - start
+        for (tenant, queue), group in groupby(zip(entries, results, strict=True), _queue_of_entry):
+            stored = [entry for entry, sent in group if isinstance(sent, Sent) and not sent.duplicate]
+            if stored:
+                self._count_sent(queue, len(stored), elapsed)
+                self._waiters.wake((tenant, queue), len(stored))
+        return results
+
+    def _count_sent(self, queue: str, count: int, elapsed: float) -> None:
+        self._metrics.sent.add((queue,), count)
+        self._metrics.send_seconds.observe((queue,), elapsed)
+
+    async def _receive(self, requests: Sequence[Receive]) -> Sequence[Received | PenstockError]:
+        if len(requests) == 1:
+            results = await self._receive_merged(requests)
+        else:
+            shares = _merge(requests)
+            merged = await self._receive_merged([request for request, _ in shares])
+            results = _share_out(len(requests), requests, shares, merged)
+        return results
+
+    async def _receive_merged(self, requests: Sequence[Receive]) -> list[Received | PenstockError]:
+        now = self._clock.now()
+        start = perf_counter()
+        results = await self._store.receive_many(requests, now)
+        elapsed = perf_counter() - start
+        for request, received in zip(requests, results, strict=True):
+            if isinstance(received, Received) and received.messages:
+                self._count_received(request.queue, received.messages, now, elapsed)
+                key = (request.tenant, request.queue)
+                if self._waiters.waiting(key):
+                    self._waiters.wake_at(key, min(message.visible_at for message in received.messages))
+        return results
+
+    def _count_received(self, queue: str, messages: list[Message], now: datetime, elapsed: float) -> None:
+        metrics, labels = self._metrics, (queue,)
+        metrics.received.add(labels, len(messages))
+        metrics.receive_seconds.observe(labels, elapsed)
+        for message in messages:
+            if message.receives > 1:
+                metrics.redelivered.add(labels)
+            else:
+                metrics.age_seconds.observe(labels, (now - message.sent_at).total_seconds())
+
+    async def _delete(self, handles: Sequence[Handle]) -> Sequence[Outcome | PenstockError]:
+        start = perf_counter()
+        outcomes = await self._store.delete_many(handles, self._clock.now())
+        self._after_delete(handles, outcomes, self._metrics.delete_seconds, perf_counter() - start)
+        return outcomes
+
+    def _after_delete(
+        self,
+        handles: Sequence[Handle],
+        outcomes: Sequence[Outcome | PenstockError],
+        histogram: Histogram | None = None,
+        elapsed: float = 0.0,
+    ) -> None:
+        done: dict[Key, int] = {}
+        for handle, outcome in zip(handles, outcomes, strict=True):
+            if outcome is Outcome.DONE:
+                key = (handle.tenant, handle.queue)
+                done[key] = done.get(key, 0) + 1
+        for (tenant, queue), count in done.items():
+            self._metrics.deleted.add((queue,), count)
+            if histogram is not None:
+                histogram.observe((queue,), elapsed)
+            if queue.endswith(".fifo"):
+                # A finished message may have been what its group was waiting for.
+                self._waiters.wake((tenant, queue), count)
+
+    async def _change(self, changes: Sequence[Change]) -> Sequence[Changed | PenstockError]:
+        now = self._clock.now()
+        results = await self._store.change_visibility_many(changes, now)
+        for (handle, _), changed in zip(changes, results, strict=True):
+            if not isinstance(changed, PenstockError) and changed[1] is not None:
+                key = (handle.tenant, handle.queue)
+                if changed[1] <= now:
+                    self._waiters.wake(key)
+                else:
+                    self._waiters.wake_at(key, changed[1])
+        return results
+
+
+def _queue_of_entry(pair: tuple[Send, Sent | PenstockError]) -> Key:
+    return pair[0].tenant, pair[0].queue
+
+
+def _batch_key_of_send(entry: Send) -> Key | None:
+    """Sends that may wait for another transaction, by group order or by an equal deduplication id."""
+    if entry.dedup_id is not None or entry.queue.endswith(".fifo"):
+        return entry.tenant, entry.queue
+    return None
+
+
+def _batch_key_of_queue(queue: str, tenant: TenantId) -> Key | None:
+    return (tenant, queue) if queue.endswith(".fifo") else None
+
+
+def _merge(requests: Sequence[Receive]) -> list[tuple[Receive, list[int]]]:
+    """Equal requests as one larger claim, with the positions that share it.
+
+    FIFO claims stay apart: two receivers must not share one group.
+    """
+    shares: dict[object, tuple[Receive, list[int]]] = {}
+    for position, request in enumerate(requests):
+        key: object = (
+            position
+            if request.queue.endswith(".fifo")
+            else (
+                request.tenant,
+                request.queue,
+                request.visibility_timeout_s,
+                request.max_receives,
+                request.dead_letter_queue,
+                request.shuffle,
+            )
+        )
+        known = shares.get(key)
+        if known is None:
+            shares[key] = (replace(request), [position])
+        else:
+            known[0].limit += request.limit
+            known[1].append(position)
+    return list(shares.values())
+
+
+def _share_out(
+    count: int,
+    requests: Sequence[Receive],
+    shares: list[tuple[Receive, list[int]]],
+    merged: list[Received | PenstockError],
+) -> list[Received | PenstockError]:
+    """Hand the messages of each claim to its requests, first come first served."""
+    results: list[Received | PenstockError] = [QueueNotFound()] * count
+    for (_, positions), received in zip(shares, merged, strict=True):
+        if isinstance(received, PenstockError):
+            for position in positions:
+                results[position] = received
+            continue
+        messages, start = received.messages, 0
+        for position in positions:
+            crowded_out = 0 < len(messages) <= start and _size_of(messages) >= limits.ANSWER_BYTES
+            end = start + requests[position].limit
+            results[position] = Received(messages[start:end], received.next_due_at, crowded_out)
+            start = end
+    return results
+
+
+def _size_of(messages: Sequence[Message]) -> int:
+    return sum(message_bytes(message.body, message.attributes, message.headers) for message in messages)

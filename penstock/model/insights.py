@@ -1,0 +1,57 @@
+"""What the pipeline insights found out: numbers of an hour or a day, and the errors behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    HOUR = "hour"
+    DAY = "day"
+
+
+class InsightKind(StrEnum):
+    QUEUE = "queue"
+    JOB = "job"
+    STREAM = "stream"
+    DELIVERY = "delivery"
+
+
+InsightCursor = tuple[datetime, InsightKind, str]
+"""When it began, its kind and its name: by these an insight is found, and by these they are in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsightRow:
+    kind: InsightKind
+    name: str
+    starts_at: datetime
+    sent: int
+    done: int
+    retried: int
+    failed: int
+    dead: int
+    retry_rate: float | None
+    dead_rate: float | None
+    per_second: float
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+    max_s: float | None
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsightErrorRow:
+    """Errors of one shape over some time."""
+
+    kind: InsightKind
+    name: str
+    shape: str
+    count: int
+    example: str
+    first_at: datetime
+    last_at: datetime
+    """The first and the last hour it happened in."""

@@ -1,0 +1,2 @@
+-- name: current_snapshot
+select pg_current_snapshot()::text;

@@ -1,0 +1,2 @@
+-- name: tenant_id
+select t.id from penstock.tenants as t where t.name = $1;

@@ -1,0 +1,90 @@
+-- How much there is to do, for the metrics. Nothing here reads what is queued: counters, first entries of indexes, ticks.
+
+-- name: job_figures
+-- The first job of each priority comes by one step down the index of ready jobs each, $1 steps at most: a place is a
+-- priority and a number, so that the next priority begins behind the last number of this one.
+select t.tenant_id, t.queue, t.pending, t.processing, t.completed, t.cancelled, t.dead, r.ready_since
+from penstock.job_totals as t
+left join lateral (
+  with recursive firsts (step, priority, run_at) as (
+    (
+      select 1, j.priority, j.run_at
+      from penstock.jobs as j
+      where j.queue_id = t.queue_id
+        and j.state = 0
+      order by j.place
+      limit 1
+    )
+    union all
+    select f.step + 1, n.priority, n.run_at
+    from firsts as f
+    cross join lateral (
+      select j.priority, j.run_at
+      from penstock.jobs as j
+      where j.queue_id = t.queue_id
+        and j.state = 0
+        and j.place >= penstock.job_place(f.priority - 1, 0)
+      order by j.place
+      limit 1
+    ) as n
+    where f.step < $1
+  )
+  select min(f.run_at) as ready_since from firsts as f
+) as r on true;
+
+-- name: endpoint_figures
+-- The index of unfinished deliveries finds them.
+select f.tenant_id, f.endpoint, count(*) as failing
+from (
+  select d.tenant_id, d.endpoint
+  from penstock.deliveries as d
+  where d.state < 2
+    and d.attempts >= $1
+  limit $2
+) as f
+group by f.tenant_id, f.endpoint;
+
+-- name: schedule_figures
+select
+  (
+    select count(*)
+    from (select from penstock.schedules as s where s.status = 'active' order by s.due_at, s.id limit $2) as counted
+  ) as active,
+  (
+    select count(*)
+    from (select from penstock.schedules as s where s.status = 'paused' order by s.id limit $2) as counted
+  ) as paused,
+  (
+    select count(*)
+    from (
+      select
+      from penstock.schedules as s
+      where s.status = 'active'
+        and s.due_at <= $1
+      order by s.due_at, s.id
+      limit $2
+    ) as counted
+  ) as overdue,
+  (select s.due_at from penstock.schedules as s where s.status = 'active' order by s.due_at, s.id limit 1) as due_at;
+
+-- name: consumer_figures
+-- Members of a cooperative consumer are not consumers of their own.
+select
+  p.queue_name,
+  p.consumer_name,
+  coalesce(p.newest_event_seq - p.tick_event_seq, 0) as pending,
+  extract(epoch from now() - p.tick_time)::float8 as lag_s
+from pgque.consumer_places() as p
+where p.sub_role <> 'member'
+  and p.tick_time is not null;
+
+-- name: stream_figures
+select q.queue_name, extract(epoch from now() - t.tick_time)::float8 as tick_age_s
+from pgque.queue as q
+cross join lateral (
+  select n.tick_time
+  from pgque.tick as n
+  where n.tick_queue = q.queue_id
+  order by n.tick_id desc
+  limit 1
+) as t;

@@ -1,0 +1,62 @@
+"""Insights on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
+
+from penstock.model.insights import InsightCursor, InsightErrorRow, InsightKind, InsightRow, Step
+from penstock.model.tenants import TenantId
+from penstock.store.postgres.connections import Connections
+from penstock.store.postgres.queues.rows import Row
+
+_ROLLUP = [field.name for field in fields(InsightRow)]
+_ERROR = [field.name for field in fields(InsightErrorRow)]
+
+
+class PostgresInsights:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def list_insights(
+        self,
+        tenant: TenantId,
+        step: Step,
+        *,
+        kind: InsightKind | None,
+        names: Sequence[str] | None,
+        since: datetime,
+        until: datetime,
+        after: InsightCursor | None,
+        limit: int,
+    ) -> Sequence[InsightRow]:
+        found = await self._connections.rows(
+            "list_insights", tenant, step, kind, names, since, until, limit, *(after or (None, None, None))
+        )
+        return [_insight_row(row) for row in found]
+
+    async def insight_names(self, tenant: TenantId, since: datetime, until: datetime) -> Sequence[str]:
+        found = await self._connections.rows("list_insight_names", tenant, since, until)
+        return [row["name"] for row in found]
+
+    async def top_errors(
+        self,
+        tenant: TenantId,
+        *,
+        kind: InsightKind | None,
+        names: Sequence[str] | None,
+        since: datetime,
+        until: datetime,
+        limit: int,
+    ) -> Sequence[InsightErrorRow]:
+        found = await self._connections.rows("top_insight_errors", tenant, kind, names, since, until, limit)
+        return [_error(row) for row in found]
+
+
+def _insight_row(row: Row) -> InsightRow:
+    return InsightRow(**{name: row[name] for name in _ROLLUP} | {"kind": InsightKind(row["kind"])})
+
+
+def _error(row: Row) -> InsightErrorRow:
+    return InsightErrorRow(**{name: row[name] for name in _ERROR} | {"kind": InsightKind(row["kind"])})

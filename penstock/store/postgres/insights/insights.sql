@@ -1,0 +1,46 @@
+-- Insights, as the server reads them.
+
+-- name: list_insights
+select r.*
+from penstock.insights as r
+where r.tenant_id = $1
+  and r.step = $2
+  and r.starts_at >= $5
+  and r.starts_at < $6
+  and ($3::text is null or r.kind = $3)
+  and ($4::text[] is null or r.name = any ($4))
+  and (
+    $8::timestamptz is null
+    or r.starts_at < $8
+    or (r.starts_at = $8 and (r.kind, r.name) > ($9::text, $10::text))
+  )
+order by r.starts_at desc, r.kind, r.name
+limit $7;
+
+-- name: list_insight_names
+select r.name
+from penstock.insights as r
+where r.tenant_id = $1
+  and r.step in ('hour', 'day')
+  and r.starts_at >= $2
+  and r.starts_at < $3
+union
+select e.name
+from penstock.insight_errors as e
+where e.tenant_id = $1
+  and e.starts_at >= $2
+  and e.starts_at < $3;
+
+-- name: top_insight_errors
+select
+  r.kind, r.name, r.shape, sum(r.count)::bigint as count, min(r.example) as example,
+  min(r.starts_at) as first_at, max(r.starts_at) as last_at
+from penstock.insight_errors as r
+where r.tenant_id = $1
+  and r.starts_at >= $4
+  and r.starts_at < $5
+  and ($2::text is null or r.kind = $2)
+  and ($3::text[] is null or r.name = any ($3))
+group by r.kind, r.name, r.shape
+order by sum(r.count) desc, r.kind, r.name, r.shape
+limit $6;

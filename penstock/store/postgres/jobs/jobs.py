@@ -1,0 +1,316 @@
+"""Jobs on PostgreSQL: every verb is one call of a SQL function."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import Any
+
+from penstock import limits as bounds
+from penstock.errors import JobNotFound
+from penstock.model.jobs import (
+    Attempt,
+    AttemptOutcome,
+    Backoff,
+    Completion,
+    Enqueued,
+    Failed,
+    Failure,
+    Heartbeat,
+    Job,
+    JobCounts,
+    JobHandle,
+    JobIds,
+    JobLimits,
+    JobOutcome,
+    JobStatus,
+    Leased,
+    LeasedJob,
+    LeaseRequest,
+    NewJob,
+    running_attempt,
+)
+from penstock.model.tenants import TenantId
+from penstock.store.postgres.connections import Connections
+from penstock.store.postgres.queues.hints import Hints
+
+Key = tuple[TenantId, str]
+
+KEPT_QUEUES = 100_000
+STATUSES = {
+    0: JobStatus.PENDING,
+    1: JobStatus.PROCESSING,
+    2: JobStatus.PENDING,
+    3: JobStatus.DEAD,
+    4: JobStatus.COMPLETED,
+    5: JobStatus.CANCELLED,
+}
+_STATES = {status: state for state, status in reversed(STATUSES.items())}
+_OUTCOMES = {outcome.value: outcome for outcome in JobOutcome}
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_NO_TOKEN = "00000000-0000-0000-0000-000000000000"  # noqa: S105
+_NO_QUEUE = (0, 0)
+_LAST = 2**63 - 1
+
+
+class PostgresJobs:
+    def __init__(self, connections: Connections, node: str) -> None:
+        self._connections = connections
+        self._node = node
+        self._ids: JobIds | None = None
+        self._queues: dict[Key, int] = {}
+        """Ids of queues by name. A queue is never removed, so they hold for good."""
+        self._hints = Hints()
+
+    async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]:
+        ids = await self._job_ids()
+        queues = await self._made_queues([(entry.tenant, entry.queue) for entry in entries], now)
+        row = await self._connections.row(
+            "enqueue_jobs",
+            _one_if_same([entry.tenant for entry in entries]),
+            _one_if_same(queues),
+            [entry.payload for entry in entries],
+            _column([entry.priority or None for entry in entries]),
+            _column([None if entry.max_retries == 3 else entry.max_retries for entry in entries]),
+            _column([entry.run_at for entry in entries]),
+            _column([_backoff(entry.backoff) for entry in entries]),
+            _column([entry.unique_key for entry in entries]),
+            _column([entry.unique_s for entry in entries]),
+            now,
+        )
+        assert row is not None
+        for entry in entries:
+            if entry.priority > 0:
+                self._hints.forget((entry.tenant, entry.queue))
+        numbers, existing = row
+        encode = ids.encode
+        if existing is None:
+            return [Enqueued(encode(queue, number)) for queue, number in zip(queues, numbers, strict=True)]
+        return [
+            Enqueued(encode(queue, number), known)
+            for queue, number, known in zip(queues, numbers, existing, strict=True)
+        ]
+
+    async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
+        ids = await self._job_ids()
+        await self._know_queues({(request.tenant, request.queue) for request in requests})
+        results = [Leased([]) for _ in requests]
+        known: list[tuple[int, LeaseRequest, Leased]] = []
+        for request, result in zip(requests, results, strict=True):
+            queue = self._queues.get((request.tenant, request.queue))
+            if queue is not None:
+                known.append((queue, request, result))
+        if not known:
+            return results
+        hints = [self._hints.find((request.tenant, request.queue), now) for _, request, _ in known]
+        start = perf_counter()
+        rows = await self._connections.rows(
+            "lease_jobs",
+            [queue for queue, _, _ in known],
+            [request.lease_s for _, request, _ in known],
+            [len(request.workers) for _, request, _ in known],
+            [worker for _, request, _ in known for worker in request.workers],
+            _column([hint.place if hint is not None else None for hint in hints]),
+            _column([hint.looked_at if hint is not None else None for hint in hints]),
+            now,
+            bounds.ANSWER_BYTES,
+            durable=False,
+        )
+        took = timedelta(seconds=perf_counter() - start)
+        for row in rows:
+            queue, request, result = known[row[0] - 1]
+            if row[3] is None:
+                result.next_due_at = row[1]
+                continue
+            if not result.jobs:
+                self._hints.claimed((request.tenant, request.queue), hints[row[0] - 1], row[2], now, took)
+            # The columns after the token are the fields of a leased job, in its order.
+            result.jobs.append(LeasedJob(ids.encode(queue, row[3]), request.queue, str(row[4]), *tuple(row)[5:]))
+        return results
+
+    async def complete_many(self, entries: Sequence[Completion], now: datetime) -> list[JobOutcome]:
+        columns = await self._handle_columns(entries)
+        results = _column([entry.result for entry in entries])
+        answers = await self._connections.value("complete_jobs", *columns, results, now)
+        return [_OUTCOMES[answer] for answer in answers]
+
+    async def fail_many(self, entries: Sequence[Failure], now: datetime) -> list[Failed]:
+        row = await self._connections.row(
+            "fail_jobs",
+            *await self._handle_columns(entries),
+            [entry.error for entry in entries],
+            [entry.retry for entry in entries],
+            _column([entry.retry_after_s for entry in entries]),
+            [entry.spread for entry in entries],
+            now,
+        )
+        assert row is not None
+        return [
+            Failed(_OUTCOMES[answer], run_at, queue or "")
+            for answer, run_at, queue in zip(row["answers"], row["run_ats"], row["queues"], strict=True)
+        ]
+
+    async def beat_many(self, entries: Sequence[Heartbeat], now: datetime) -> list[JobOutcome]:
+        answers = await self._connections.value(
+            "beat_jobs",
+            *await self._handle_columns(entries),
+            [entry.lease_s for entry in entries],
+            _column([entry.progress for entry in entries]),
+            _column([entry.note for entry in entries]),
+            now,
+            durable=False,
+        )
+        return [_OUTCOMES[answer] for answer in answers]
+
+    async def release_many(self, handles: Sequence[JobHandle], now: datetime) -> None:
+        self._hints = Hints()
+        await self._connections.value("release_jobs", *await self._handle_columns(handles), now, durable=False)
+
+    async def cancel(self, tenant: TenantId, job_id: str, now: datetime) -> bool:
+        return bool(await self._connections.value("cancel_job", tenant, *await self._name_of(job_id), now))
+
+    async def get(self, tenant: TenantId, job_id: str) -> Job:
+        row = await self._connections.row("get_job", tenant, *await self._name_of(job_id))
+        if row is None:
+            raise JobNotFound()
+        return _job(row, await self._job_ids())
+
+    async def attempts(self, tenant: TenantId, job_id: str) -> list[Attempt]:
+        job = await self.get(tenant, job_id)
+        rows = await self._connections.rows("job_attempts", *await self._name_of(job_id), bounds.ANSWER_BYTES)
+        found = [Attempt(**{**row, "outcome": AttemptOutcome(row["outcome"])}) for row in rows]
+        return [*found, *running_attempt(job)]
+
+    async def list_jobs(
+        self,
+        tenant: TenantId,
+        *,
+        queue: str | None,
+        statuses: Sequence[JobStatus],
+        before: str | None,
+        limit: int,
+        offset: int,
+    ) -> list[Job]:
+        states = [_STATES[status] for status in statuses if status in _STATES]
+        number = _LAST if before is None else (await self._name_of(before))[1]
+        ids = await self._job_ids()
+        rows = await self._connections.rows("list_jobs", tenant, queue, states, number, limit, offset)
+        return [_job(row, ids) for row in rows]
+
+    async def counts(self, tenant: TenantId | None, queue: str | None = None) -> list[tuple[TenantId, JobCounts]]:
+        rows = await self._connections.rows("count_jobs", tenant, queue)
+        return [(TenantId(row["tenant_id"]), JobCounts(**dict(list(row.items())[1:]))) for row in rows]
+
+    async def limits(self, tenant: TenantId, queue: str) -> JobLimits:
+        row = await self._connections.row("job_limits", tenant, queue)
+        return JobLimits(**row) if row is not None else JobLimits()
+
+    async def set_limits(self, tenant: TenantId, queue: str, limits: JobLimits, actor: str, now: datetime) -> None:
+        await self._connections.value(
+            "limit_jobs", tenant, queue, limits.concurrency, limits.rate, limits.burst, actor, now
+        )
+
+    async def requeue_dead(
+        self, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int:
+        self._hints.forget((tenant, queue))
+        return await self._on_dead("requeue_jobs", tenant, queue, ids, limit, actor, now)
+
+    async def purge_dead(
+        self, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int:
+        return await self._on_dead("purge_jobs", tenant, queue, ids, limit, actor, now)
+
+    async def _on_dead(
+        self, call: str, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int:
+        await self._know_queues({(tenant, queue)})
+        queue_id = self._queues.get((tenant, queue))
+        if queue_id is None:
+            return 0
+        numbers = None
+        if ids is not None:
+            named = [await self._name_of(job_id) for job_id in ids]
+            numbers = [number for owner, number in named if owner == queue_id]
+        return int(await self._connections.value(call, tenant, queue_id, numbers, limit, actor, now))
+
+    async def tend(self, retention: timedelta, limit: int, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
+        row = await self._connections.row("tend_jobs", retention, limit, now)
+        assert row is not None
+        ready = list(zip(row["tenants"], row["queues"], strict=True))
+        for key in ready:
+            self._hints.forget(key)
+        return row["done"], ready
+
+    async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
+        await self._connections.value("expect_jobs", tenant, queue, self._node, now, durable=False)
+
+    # Names
+
+    async def _job_ids(self) -> JobIds:
+        if self._ids is None:
+            self._ids = JobIds(await self._connections.value("job_salt"))
+        return self._ids
+
+    async def _name_of(self, job_id: str) -> tuple[int, int]:
+        """Queue and number; of a text that is no id of ours, those of no job."""
+        return (await self._job_ids()).decode(job_id) or _NO_QUEUE
+
+    async def _handle_columns(self, handles: Sequence[JobHandle]) -> tuple[list[int], list[int], list[int], list[str]]:
+        decode = (await self._job_ids()).decode
+        names = [decode(handle.id) or _NO_QUEUE for handle in handles]
+        return (
+            [handle.tenant for handle in handles],
+            [queue for queue, _ in names],
+            [number for _, number in names],
+            [handle.token if _UUID.fullmatch(handle.token) else _NO_TOKEN for handle in handles],
+        )
+
+    async def _made_queues(self, keys: list[Key], now: datetime) -> list[int]:
+        missing = list({key for key in keys if key not in self._queues})
+        if missing:
+            tenants, names = zip(*missing, strict=True)
+            found = await self._connections.value("make_job_queues", list(tenants), list(names), now)
+            self._queues.update(zip(missing, found, strict=True))
+        queues = [self._queues[key] for key in keys]
+        self._forget_many()
+        return queues
+
+    async def _know_queues(self, keys: set[Key]) -> None:
+        missing = [key for key in keys if key not in self._queues]
+        if missing:
+            tenants, names = zip(*missing, strict=True)
+            rows = await self._connections.rows("find_job_queues", list(tenants), list(names))
+            self._queues.update({(row["tenant_id"], row["name"]): row["id"] for row in rows})
+
+    def _forget_many(self) -> None:
+        if len(self._queues) > KEPT_QUEUES:
+            self._queues.clear()
+
+
+def _job(row: Any, ids: JobIds) -> Job:
+    values = dict(row)
+    state = values.pop("state")
+    values["id"] = ids.encode(values.pop("queue_id"), values["id"])
+    return Job(status=STATUSES[state], tenant=TenantId(values.pop("tenant_id")), **values)
+
+
+def _backoff(backoff: Backoff | None) -> str | None:
+    if backoff is None:
+        return None
+    if backoff.delays_s:
+        return json.dumps({"delays": backoff.delays_s})
+    return json.dumps({"base": backoff.base_s, "cap": backoff.cap_s})
+
+
+def _one_if_same(values: list[Any]) -> list[Any]:
+    """A batch is mostly for one queue, and to say so once is cheaper on both sides."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def _column(values: list[Any]) -> list[Any] | None:
+    """An array that holds nothing is not worth sending."""
+    return values if any(value is not None for value in values) else None

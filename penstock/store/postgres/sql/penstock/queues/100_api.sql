@@ -1,0 +1,457 @@
+-- The SQL API: functions users call inside their own transactions.
+--
+-- A rollback undoes a send; the commit wakes receivers that wait at a server. All functions work in the tenant named by
+-- the setting penstock.tenant, or in the default tenant.
+--
+-- Functions with large statements have the planner settings of the server's connections: they plan each statement once
+-- per session, whatever the user's settings.
+
+create or replace function penstock.raise_code(p_code text, p_queue text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_code text := split_part(p_code, ':', 1);
+  v_field text := split_part(p_code, ':', 2);
+begin
+  raise exception using
+    errcode = v_code,
+    detail = v_field,
+    message = case v_code
+      when 'PS010' then format('%s is required on queue ''%s''', v_field, p_queue)
+      when 'PS012' then format('The message is larger than queue ''%s'' allows', p_queue)
+      when 'PS021' then format('Queue ''%s'' does not exist', p_queue)
+      when 'PS040' then format('Queue ''%s'' has reached its maximum length', p_queue)
+      else format('Queue ''%s'' refused the message', p_queue)
+    end;
+end;
+$$;
+
+-- Checks settings against each other, as the engine does. The bounds of each setting are checked elsewhere.
+create or replace function penstock.check_fit(p_queue penstock.queues)
+returns void
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_dead penstock.queues;
+begin
+  perform penstock.check_that('lifo', not (p_queue.fifo and p_queue.lifo), 'be false on a .fifo queue');
+  perform penstock.check_that('content_dedup', p_queue.fifo or not p_queue.content_dedup, 'be false unless on a .fifo queue');
+  select q.* into v_dead from penstock.queues as q where q.id = p_queue.dead_letter_queue_id;
+  if found then
+    perform penstock.check_that('max_receives', p_queue.max_receives is not null, 'be set with a dead_letter_queue');
+    perform penstock.check_that('dead_letter_queue', v_dead.id <> p_queue.id, 'differ from the queue');
+    perform penstock.check_that('dead_letter_queue', v_dead.fifo = p_queue.fifo, 'be .fifo like the queue, or neither');
+  end if;
+end;
+$$;
+
+-- True when the queue is new. Settings by name, e.g. '{"visibility_timeout_s": 60, "max_length": 1000}'.
+create or replace function penstock.create_queue(queue text, settings jsonb default '{}')
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not penstock.create_queue_row(penstock.current_tenant(), queue, settings, clock_timestamp()) then
+    return false;
+  end if;
+  perform penstock.check_fit(penstock.find_queue(penstock.current_tenant(), queue));
+  return true;
+end;
+$$;
+
+create or replace function penstock.alter_queue(queue text, settings jsonb)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform penstock.update_queue_row(penstock.current_tenant(), queue, settings, clock_timestamp());
+  perform penstock.check_fit(penstock.find_queue(penstock.current_tenant(), queue));
+end;
+$$;
+
+create or replace function penstock.drop_queue(queue text)
+returns boolean
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select penstock.drop_queue_row(penstock.current_tenant(), queue);
+$$;
+
+create or replace function penstock.purge_queue(queue text)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select penstock.purge_queue_row(penstock.current_tenant(), queue);
+$$;
+
+create or replace function penstock.list_queues()
+returns table (queue text, fifo boolean, created_at timestamptz)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select q.name, q.fifo, q.created_at
+  from penstock.queues as q
+  where q.tenant_id = penstock.current_tenant()
+  order by q.name;
+$$;
+
+-- Counts and ages of one queue, or of all.
+create or replace function penstock.metrics(queue text default null)
+returns table (
+  queue_name text,
+  visible bigint,
+  in_flight bigint,
+  delayed bigint,
+  sent bigint,
+  oldest_age interval,
+  newest_age interval
+)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select
+    c.queue, c.visible, c.in_flight, c.delayed, c.sent,
+    clock_timestamp() - c.oldest_sent_at,
+    clock_timestamp() - c.newest_sent_at
+  from penstock.count_queues(
+    penstock.current_tenant(),
+    case when metrics.queue is not null then array[metrics.queue] end,
+    clock_timestamp()
+  ) as c;
+$$;
+
+-- Sends all messages, or raises an error and sends none.
+create or replace function penstock.send_batch(
+  queue text,
+  bodies text[],
+  headers jsonb[] default null,
+  delay_s integer default null,
+  priority integer default null,
+  group_id text default null,
+  dedup_ids text[] default null,
+  retention_s integer default null,
+  is_json boolean default false
+)
+returns bigint[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_count integer := coalesce(cardinality(bodies), 0);
+  v_sent record;
+  v_code text;
+begin
+  if v_count = 0 then
+    return '{}';
+  end if;
+  -- The functions below count positions from 1; arrays of users may begin elsewhere, or have more dimensions.
+  if array_lower(bodies, 1) <> 1 or array_ndims(bodies) > 1 then
+    bodies := array(select b from unnest(bodies) as b);
+  end if;
+  if array_lower(headers, 1) <> 1 or array_ndims(headers) > 1 then
+    headers := array(select h from unnest(headers) as h);
+  end if;
+  if array_lower(dedup_ids, 1) <> 1 or array_ndims(dedup_ids) > 1 then
+    dedup_ids := array(select d from unnest(dedup_ids) as d);
+  end if;
+  perform penstock.check_messages(bodies, array[delay_s], array[priority], array[group_id], dedup_ids);
+  perform penstock.check_range('retention_s', retention_s, 60, 1209600);
+  perform penstock.check_that('headers', cardinality(headers) = v_count, 'be one for each body');
+  perform penstock.check_that('dedup_ids', cardinality(dedup_ids) = v_count, 'be one for each body');
+  v_sent := penstock.send_many(
+    array_fill(penstock.current_tenant(), array[v_count]),
+    array_fill(queue, array[v_count]),
+    bodies,
+    case when is_json then array_fill(true, array[v_count]) end,
+    case when delay_s is not null then array_fill(delay_s, array[v_count]) end,
+    case when priority is not null then array_fill(priority, array[v_count]) end,
+    case when group_id is not null then array_fill(group_id, array[v_count]) end,
+    dedup_ids,
+    null,
+    case when retention_s is not null then array_fill(retention_s, array[v_count]) end,
+    null,
+    headers::text[],
+    null,
+    null,
+    clock_timestamp()
+  );
+  if num_nonnulls(variadic v_sent.codes) > 0 then
+    v_code := (select c from unnest(v_sent.codes) with ordinality as e (c, n) where c is not null order by n limit 1);
+    perform penstock.raise_code(v_code, queue);
+  end if;
+  return v_sent.ids;
+end;
+$$;
+
+create or replace function penstock.send(
+  queue text,
+  body text,
+  headers jsonb default null,
+  delay_s integer default null,
+  priority integer default null,
+  group_id text default null,
+  dedup_id text default null,
+  retention_s integer default null
+)
+returns bigint
+language sql
+begin atomic
+  select penstock.send_one(queue, body, false, headers, delay_s, priority, group_id, dedup_id, retention_s);
+end;
+
+create or replace function penstock.send(
+  queue text,
+  message jsonb,
+  headers jsonb default null,
+  delay_s integer default null,
+  priority integer default null,
+  group_id text default null,
+  dedup_id text default null,
+  retention_s integer default null
+)
+returns bigint
+language sql
+begin atomic
+  select penstock.send_one(queue, message::text, true, headers, delay_s, priority, group_id, dedup_id, retention_s);
+end;
+
+-- Returns up to max_messages messages and hides them for visibility_timeout_s, by default that of the queue. id and
+-- lease identify the delivery.
+create or replace function penstock.receive(
+  queue text, visibility_timeout_s integer default null, max_messages integer default 1
+)
+returns table (
+  id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text,
+  sent_at timestamptz, visible_at timestamptz
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_tenant bigint := penstock.current_tenant();
+  v_now timestamptz := clock_timestamp();
+  v_limit integer := max_messages;
+  v_bin bigint;
+  v_until timestamptz;
+begin
+  perform penstock.check_range('visibility_timeout_s', receive.visibility_timeout_s, 0, 43200);
+  perform penstock.check_range('max_messages', receive.max_messages, 1, 1000);
+  select q.bin_id, v_now + interval '1 second'
+    * coalesce(receive.visibility_timeout_s, q.visibility_timeout_s, penstock.default_visibility_timeout_s())
+  into v_bin, v_until
+  from penstock.queues as q
+  where q.tenant_id = v_tenant
+    and q.name = receive.queue
+    and not q.fifo and q.max_receives is null;
+  if not found then
+    perform penstock.find_queue(v_tenant, receive.queue);
+    return query
+    select r.id, r.lease, r.body, r.headers::jsonb, r.attributes::jsonb, r.receives, r.priority, r.group_id, r.sent_at,
+      r.visible_at
+    from penstock.receive_many(
+      array[v_tenant], array[receive.queue], array[v_limit], array[receive.visibility_timeout_s], null, null, null, null,
+      null, v_now
+    ) as r
+    where r.id is not null;
+    return;
+  end if;
+  -- A standard queue without a receive limit: the next ready messages, after those that are due.
+  if exists (select from penstock.messages as m where m.bin_id = v_bin and m.state in (1, 2) and m.visible_at <= v_now) then
+    perform penstock.release_due_messages(penstock.find_queue(v_tenant, receive.queue), null, null, false, v_now);
+  end if;
+  return query
+  -- hot: receive
+  with claimed as (
+    update penstock.messages as m
+    set state = 1,
+        visible_at = v_until,
+        lease = penstock.next_lease(m.lease, v_now),
+        receives = m.receives + 1,
+        first_received_at = coalesce(m.first_received_at, v_now)
+    where m.ctid = any (
+      array(
+        select n.ctid
+        from penstock.messages as n
+        where n.bin_id = v_bin
+          and n.state = 0
+          and n.expires_at > v_now
+        order by n.place
+        limit v_limit
+        for update skip locked
+      )
+    )
+    returning m.*
+  )
+  select c.id, c.lease, c.body, c.headers::jsonb, c.attributes::jsonb, c.receives, c.priority, c.group_id, c.sent_at,
+    c.visible_at
+  from claimed as c order by c.place;
+  -- end
+end;
+$$;
+
+-- Receives and deletes messages in one step: delivery is at most once.
+create or replace function penstock.pop(queue text, max_messages integer default 1)
+returns table (id bigint, body text, headers jsonb, attributes jsonb, sent_at timestamptz)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_tenant bigint := penstock.current_tenant();
+  v_now timestamptz := clock_timestamp();
+  v_limit integer := max_messages;
+  v_bin bigint;
+  v_message record;
+  v_count bigint;
+begin
+  perform penstock.check_range('max_messages', pop.max_messages, 1, 1000);
+  select q.bin_id
+  into v_bin
+  from penstock.queues as q
+  where q.tenant_id = v_tenant
+    and q.name = pop.queue
+    and not q.fifo
+    and q.max_receives is null
+    and not q.archive;
+  if not found then
+    for v_message in select r.* from penstock.receive(pop.queue, null, pop.max_messages) as r loop
+      perform penstock.delete(pop.queue, v_message.id, v_message.lease);
+      id := v_message.id;
+      body := v_message.body;
+      headers := v_message.headers;
+      attributes := v_message.attributes;
+      sent_at := v_message.sent_at;
+      return next;
+    end loop;
+    return;
+  end if;
+  if exists (select from penstock.messages as m where m.bin_id = v_bin and m.state in (1, 2) and m.visible_at <= v_now) then
+    perform penstock.release_due_messages(penstock.find_queue(v_tenant, pop.queue), null, null, false, v_now);
+  end if;
+  return query
+  -- hot: pop
+  with gone as (
+    delete from penstock.messages as m
+    where m.ctid = any (
+      array(
+        select n.ctid
+        from penstock.messages as n
+        where n.bin_id = v_bin
+          and n.state = 0
+          and n.expires_at > v_now
+        order by n.place
+        limit v_limit
+        for update skip locked
+      )
+    )
+    returning m.*
+  )
+  select g.id, g.body, g.headers::jsonb, g.attributes::jsonb, g.sent_at
+  from gone as g
+  order by g.place;
+  -- end
+  get diagnostics v_count = row_count;
+  if v_count > 0 then
+    insert into penstock.bin_changes (bin_id, departed) values (v_bin, v_count);
+  end if;
+end;
+$$;
+
+-- Returns whether the message was there. With a lease, only if that delivery is the latest.
+create or replace function penstock.delete(queue text, id bigint, lease bigint default null)
+returns boolean
+language sql
+begin atomic
+  select penstock.delete_one(queue, id, lease);
+end;
+
+-- Deletes many messages. Returns the ids of those that were there.
+create or replace function penstock.delete_batch(queue text, ids bigint[], leases bigint[] default null)
+returns bigint[]
+language sql
+begin atomic
+  select penstock.finish_batch(queue, ids, leases, false);
+end;
+
+-- Deletes a message and keeps a copy in the archive. Returns whether it was there.
+create or replace function penstock.archive(queue text, id bigint, lease bigint default null)
+returns boolean
+language sql
+begin atomic
+  select cardinality(penstock.finish_batch(queue, array[id], array[lease], true)) = 1;
+end;
+
+create or replace function penstock.archive_batch(queue text, ids bigint[], leases bigint[] default null)
+returns bigint[]
+language sql
+begin atomic
+  select penstock.finish_batch(queue, ids, leases, true);
+end;
+
+-- Returns when the message becomes visible; null when it does not exist or the lease is not the latest.
+create or replace function penstock.change_visibility(
+  queue text,
+  id bigint,
+  visibility_timeout_s integer,
+  lease bigint default null
+)
+returns timestamptz
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform penstock.check_range('visibility_timeout_s', visibility_timeout_s, -43200, 43200);
+  perform penstock.find_queue(penstock.current_tenant(), queue);
+  return (penstock.change_visibility_many(
+    array[penstock.current_tenant()], array[queue], array[id], array[lease], array[visibility_timeout_s],
+    clock_timestamp()
+  )).visible_at[1];
+end;
+$$;
+
+create or replace function penstock.peek(queue text, max_messages integer default 1)
+returns table (id bigint, body text, headers jsonb, attributes jsonb, receives integer, sent_at timestamptz)
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select penstock.check_range('max_messages', peek.max_messages, 1, 1000);
+  select m.id, m.body, m.headers::jsonb, m.attributes::jsonb, m.receives, m.sent_at
+  from penstock.peek_many(penstock.current_tenant(), peek.queue, peek.max_messages, false, clock_timestamp()) as m;
+$$;

@@ -1,0 +1,272 @@
+"""Jobs on SQLite: each verb is one transaction on the writer's thread; the rules are in `rules`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from penstock import limits as bounds
+from penstock.errors import JobNotFound
+from penstock.model.jobs import (
+    Attempt,
+    AttemptOutcome,
+    Completion,
+    Enqueued,
+    Failed,
+    Failure,
+    Heartbeat,
+    Job,
+    JobCounts,
+    JobHandle,
+    JobIds,
+    JobLimits,
+    JobOutcome,
+    JobStatus,
+    Leased,
+    LeaseRequest,
+    NewJob,
+    running_attempt,
+)
+from penstock.model.tenants import TenantId
+from penstock.store.sqlite.connection import Database
+from penstock.store.sqlite.jobs import rules
+from penstock.store.sqlite.moments import maybe_moment, micros, moment
+from penstock.store.sqlite.session import Session
+from penstock.store.sqlite.tenants.audit import note_act
+from penstock.store.sqlite.tenants.rate_limits import forget_buckets
+
+STATES = {
+    JobStatus.PENDING: (rules.READY, rules.DELAYED),
+    JobStatus.PROCESSING: (rules.PROCESSING,),
+    JobStatus.DEAD: (rules.DEAD,),
+    JobStatus.COMPLETED: (rules.COMPLETED,),
+    JobStatus.CANCELLED: (rules.CANCELLED,),
+}
+STATUSES = {state: status for status, states in STATES.items() for state in states}
+_LAST = 2**63 - 1
+
+
+class SqliteJobs:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]:
+        return await self._database.write(lambda s: rules.enqueue_many(s, entries, micros(now)))
+
+    async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
+        return await self._database.write(lambda s: rules.lease_many(s, requests, micros(now)))
+
+    async def complete_many(self, entries: Sequence[Completion], now: datetime) -> list[JobOutcome]:
+        return await self._database.write(lambda s: rules.complete_many(s, entries, micros(now)))
+
+    async def fail_many(self, entries: Sequence[Failure], now: datetime) -> list[Failed]:
+        return await self._database.write(lambda s: rules.fail_many(s, entries, micros(now)))
+
+    async def beat_many(self, entries: Sequence[Heartbeat], now: datetime) -> list[JobOutcome]:
+        return await self._database.write(lambda s: rules.beat_many(s, entries, micros(now)))
+
+    async def release_many(self, handles: Sequence[JobHandle], now: datetime) -> None:
+        await self._database.write(lambda s: rules.release_many(s, handles, micros(now)))
+
+    async def cancel(self, tenant: TenantId, job_id: str, now: datetime) -> bool:
+        return await self._database.write(lambda s: _cancel(s, tenant, job_id, micros(now)))
+
+    async def get(self, tenant: TenantId, job_id: str) -> Job:
+        return await self._database.read(lambda s: _get(s, tenant, job_id))
+
+    async def attempts(self, tenant: TenantId, job_id: str) -> list[Attempt]:
+        return await self._database.read(lambda s: _attempts(s, tenant, job_id))
+
+    async def list_jobs(
+        self,
+        tenant: TenantId,
+        *,
+        queue: str | None,
+        statuses: Sequence[JobStatus],
+        before: str | None,
+        limit: int,
+        offset: int,
+    ) -> list[Job]:
+        return await self._database.read(lambda s: _list(s, tenant, queue, statuses, before, limit, offset))
+
+    async def counts(self, tenant: TenantId | None, queue: str | None = None) -> list[tuple[TenantId, JobCounts]]:
+        return await self._database.read(lambda s: _counts(s, tenant, queue))
+
+    async def limits(self, tenant: TenantId, queue: str) -> JobLimits:
+        row = await self._database.read(lambda s: rules.find_queue(s, tenant, queue))
+        if row is None:
+            return JobLimits()
+        return JobLimits(concurrency=row["concurrency"], rate=row["rate"], burst=row["burst"])
+
+    async def set_limits(self, tenant: TenantId, queue: str, limits: JobLimits, actor: str, now: datetime) -> None:
+        def work(session: Session) -> None:
+            values = {"concurrency": limits.concurrency, "rate": limits.rate, "burst": limits.burst}
+            session.run("limit_job_queue", id=rules.make_queue(session, tenant, queue, micros(now)), **values)
+            note_act(session, tenant, actor, "queue limits changed", queue, json.dumps(values), micros(now))
+
+        await self._database.write(work)
+
+    async def requeue_dead(
+        self, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int:
+        act = ("requeue_job", "dead jobs requeued")
+        return await self._database.write(lambda s: _on_dead(s, act, tenant, queue, ids, limit, actor, micros(now)))
+
+    async def purge_dead(
+        self, tenant: TenantId, queue: str, ids: Sequence[str] | None, limit: int, actor: str, now: datetime
+    ) -> int:
+        act = ("purge_job", "dead jobs purged")
+        return await self._database.write(lambda s: _on_dead(s, act, tenant, queue, ids, limit, actor, micros(now)))
+
+    async def tend(self, retention: timedelta, limit: int, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
+        before = micros(now - retention)
+        return await self._database.write(lambda s: _tend(s, before, limit, micros(now)))
+
+    async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
+        """Nobody else enqueues: every job passes through this process, which knows of it."""
+
+
+def _cancel(session: Session, tenant: TenantId, job_id: str, now: int) -> bool:
+    name = rules.ids_of(session).decode(job_id)
+    row = None if name is None else session.first("find_job", tenant=tenant, queue=name[0], id=name[1])
+    if row is None or row["state"] not in (rules.READY, rules.DELAYED):
+        return False
+    rules.finish(session, row["id"], rules.CANCELLED, now)
+    return True
+
+
+def _get(session: Session, tenant: TenantId, job_id: str) -> Job:
+    ids = rules.ids_of(session)
+    name = ids.decode(job_id)
+    if name is not None:
+        for query in ("find_job", "find_finished_job"):
+            row = session.first(query, tenant=tenant, queue=name[0], id=name[1])
+            if row is not None:
+                return _job(row, session.value("job_queue_name", id=name[0]), ids)
+    raise JobNotFound()
+
+
+def _attempts(session: Session, tenant: TenantId, job_id: str) -> list[Attempt]:
+    job = _get(session, tenant, job_id)
+    name = rules.ids_of(session).decode(job_id)
+    assert name is not None
+    found = [
+        Attempt(
+            attempt=row["attempt"],
+            worker=row["worker"],
+            started_at=moment(row["started_at"]),
+            ended_at=moment(row["ended_at"]),
+            outcome=AttemptOutcome(row["outcome"]),
+            error=row["error"],
+        )
+        for row in session.all("list_attempts", id=name[1], bytes=bounds.ANSWER_BYTES)
+    ]
+    return [*found, *running_attempt(job)]
+
+
+def _list(
+    session: Session,
+    tenant: TenantId,
+    queue: str | None,
+    statuses: Sequence[JobStatus],
+    before: str | None,
+    limit: int,
+    offset: int,
+) -> list[Job]:
+    ids = rules.ids_of(session)
+    name = ids.decode(before) if before is not None else None
+    last = _LAST if before is None else name[1] if name is not None else 0
+    found: list[tuple[sqlite3.Row, str]] = []
+    for known in session.all("tenant_job_queues", tenant=tenant, name=queue):
+        for state in (state for status in statuses for state in STATES.get(status, ())):
+            query = "list_finished_jobs" if state in (rules.COMPLETED, rules.CANCELLED) else "list_jobs"
+            rows = session.all(query, queue=known["id"], state=state, before=last, limit=limit + offset)
+            found += [(row, known["name"]) for row in rows]
+    found.sort(key=lambda pair: -pair[0]["id"])
+    return [_job(row, queue_name, ids) for row, queue_name in found[offset : offset + limit]]
+
+
+def _counts(session: Session, tenant: TenantId | None, queue: str | None) -> list[tuple[TenantId, JobCounts]]:
+    counted = []
+    for known in session.all("tenant_job_queues", tenant=tenant, name=queue):
+        jobs = dict.fromkeys(STATES, 0)
+        for row in session.all("count_jobs", queue=known["id"]):
+            jobs[STATUSES[row["state"]]] += row["jobs"]
+        counts = JobCounts(
+            queue=known["name"],
+            oldest_pending_created_at=maybe_moment(session.value("oldest_pending_job", queue=known["id"])),
+            **{status.value: count for status, count in jobs.items()},
+        )
+        counted.append((TenantId(known["tenant_id"]), counts))
+    return counted
+
+
+def _on_dead(
+    session: Session,
+    act: tuple[str, str],
+    tenant: TenantId,
+    queue: str,
+    ids: Sequence[str] | None,
+    limit: int,
+    actor: str,
+    now: int,
+) -> int:
+    known = rules.find_queue(session, tenant, queue)
+    if known is None:
+        return 0
+    if ids is None:
+        numbers = [row["id"] for row in session.all("dead_jobs", queue=known["id"], limit=limit)]
+    else:
+        decode = rules.ids_of(session).decode
+        numbers = [name[1] for name in map(decode, ids) if name is not None][:limit]
+    done = sum(session.run(act[0], id=number, queue=known["id"], now=now).rowcount for number in numbers)
+    if done:
+        note_act(session, tenant, actor, act[1], queue, json.dumps({"jobs": done}), now)
+    return done
+
+
+def _tend(session: Session, before: int, limit: int, now: int) -> tuple[int, list[tuple[TenantId, str]]]:
+    done, ready = 0, []
+    for queue in session.all("due_job_queues", now=now):
+        count, revived = rules.release_due(session, queue["id"], now, limit)
+        done += count
+        if revived:
+            ready.append((TenantId(queue["tenant_id"]), queue["name"]))
+    for query in ("forget_dead_jobs", "forget_finished_jobs"):
+        done += session.run(query, before=before, limit=limit).rowcount
+    session.run("forget_attempts", before=before)
+    session.run("forget_job_keys", now=now)
+    forget_buckets(session, now)
+    return done, ready
+
+
+def _job(row: sqlite3.Row, queue: str, ids: JobIds) -> Job:
+    live = row["state"] < rules.COMPLETED
+    status = STATUSES[row["state"]]
+    return Job(
+        id=ids.encode(row["queue_id"], row["id"]),
+        tenant=TenantId(row["tenant_id"]),
+        queue=queue,
+        status=status,
+        priority=row["priority"],
+        payload=row["payload"],
+        result=None if live else row["result"],
+        error=row["error"],
+        dead_reason=row["dead_reason"] if live else None,
+        retry_count=row["retry_count"],
+        max_retries=row["max_retries"],
+        attempts=row["attempts"],
+        lease_lost_count=row["lease_lost_count"],
+        progress=row["progress"],
+        note=row["note"],
+        worker=row["worker"],
+        run_at=moment(row["run_at"]),
+        created_at=moment(row["created_at"]),
+        updated_at=moment(row["updated_at"] if live else row["finished_at"]),
+        started_at=maybe_moment(row["started_at"]),
+        leased_at=maybe_moment(row["leased_at"]) if live else None,
+        finished_at=maybe_moment(row["finished_at"]),
+        lease_expires_at=moment(row["due_at"]) if status is JobStatus.PROCESSING else None,
+    )

@@ -1,0 +1,58 @@
+"""Fixtures for pytest, found by pytest itself once Penstock is installed.
+
+| fixture | scope | what it is |
+|---|---|---|
+| `penstock_server` | session | a server in memory; one for each process of pytest-xdist |
+| `penstock_tenant` | test | a tenant of its own: url, token, AWS access key |
+| `penstock_client` | test | a `penstock.Client` of that tenant |
+| `penstock_sqs`, `penstock_sns` | test | boto3 clients of that tenant |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from penstock.client import Client
+    from penstock.testing.server import MemoryServer, TestTenant
+
+
+@pytest.fixture(scope="session")
+def penstock_server() -> Iterator[MemoryServer]:
+    """A server in memory for the whole run."""
+    from penstock.testing.server import MemoryServer
+
+    with MemoryServer() as server:
+        yield server
+
+
+@pytest.fixture
+def penstock_tenant(penstock_server: MemoryServer) -> TestTenant:
+    """A tenant for this test alone."""
+    return penstock_server.new_tenant()
+
+
+@pytest.fixture
+def penstock_client(penstock_tenant: TestTenant) -> Iterator[Client]:
+    """A client for jobs."""
+    with penstock_tenant.client() as client:
+        yield client
+
+
+@pytest.fixture
+def penstock_sqs(penstock_tenant: TestTenant) -> Iterator[Any]:
+    """A boto3 client of SQS."""
+    client = penstock_tenant.sqs()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def penstock_sns(penstock_tenant: TestTenant) -> Iterator[Any]:
+    """A boto3 client of SNS."""
+    client = penstock_tenant.sns()
+    yield client
+    client.close()

@@ -1,0 +1,75 @@
+"""How values are written on the pages."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
+LONGEST_TEXT = 4000
+"""Characters of a body that a page shows."""
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def thousands(number: int) -> str:
+    return f"{number:,}".replace(",", NARROW_SPACE)
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units: `1 d 4 h`, `12 min`, `8 s`."""
+    if seconds is None:
+        return "–"
+    rest = max(int(seconds), 0)
+    if rest < 60:
+        return f"{rest}{NARROW_SPACE}s"
+    parts = []
+    for size, unit in (*_UNITS, (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{NARROW_SPACE}{unit}")
+        if len(parts) == 2 or (parts and not count):
+            break
+    return " ".join(parts)
+
+
+def age(moment: datetime | None, now: datetime) -> str:
+    """How long ago, in one unit."""
+    if moment is None:
+        return "–"
+    seconds = max(int((now - moment).total_seconds()), 0)
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size}{NARROW_SPACE}{unit}"
+    return f"{seconds}{NARROW_SPACE}s"
+
+
+def moment_text(moment: datetime | None) -> str:
+    return "–" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f}{NARROW_SPACE}{unit}"
+        count /= 1024
+    return f"{count:.1f}{NARROW_SPACE}GiB"
+
+
+def document(text: str, json: bool = True) -> str:
+    """A body as it is shown: JSON indented, its numbers untouched; cut at `LONGEST_TEXT` characters."""
+    if json and len(text) <= LONGEST_TEXT:
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            text = msgspec.json.format(text, indent=2)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+FILTERS = {
+    "thousands": thousands,
+    "duration": duration,
+    "moment": moment_text,
+    "size": size,
+    "document": document,
+}

@@ -1,0 +1,161 @@
+"""Jobs: find them, look at one, retry and cancel; dead jobs all at once, with the number stated before."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.routing import Route
+
+from penstock.errors import Conflict, Invalid, JobNotFound
+from penstock.model import Scope
+from penstock.model.jobs import Job, JobCounts, JobStatus
+from penstock.model.samples import SampleKind
+from penstock.web.charts import OPEN_JOBS, Charts, span_of
+from penstock.web.forms import actor_of, audited, check_typed_name
+from penstock.web.site import Call, Page, Site, path_of
+
+ROWS = 50
+KEEP_COUNTS_S = 0.9
+STATUSES = tuple(status for status in JobStatus if status is not JobStatus.FAILED)
+DONE = {
+    "retried": "{count} dead jobs were brought back as new jobs.",
+    "removed": "{count} dead jobs were removed.",
+    "cancelled": "The job was cancelled.",
+}
+
+
+class JobPages:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._jobs = site.engine.jobs
+        self._charts = Charts(site)
+
+    def routes(self) -> list[Route]:
+        site = self._site
+        return [
+            Route("/ui/jobs", site.page(self.show_list)),
+            Route("/ui/jobs/{id}", site.page(self.show)),
+            Route("/ui/jobs/{id}/cancel", site.action(self.cancel, self.show), methods=["POST"]),
+            Route("/ui/jobs/{id}/retry", site.action(self.retry, self.show), methods=["POST"]),
+            Route("/ui/jobs/dead/all/retry", site.action(self.retry_all, self.show_list), methods=["POST"]),
+            Route("/ui/jobs/dead/all/remove", site.action(self.remove_all, self.show_list), methods=["POST"]),
+        ]
+
+    # Pages
+
+    async def show_list(self, call: Call) -> Page:
+        queue = (call.form.get("queue") or call.query.get("queue", "")).strip()
+        status = _status(call.form.get("status") or call.query.get("status", ""))
+        wanted, before = call.query.get("id", "").strip(), call.query.get("before", "")
+        counts = await self._counts(call)
+        jobs, note = await self._find(call, wanted, queue, status, before)
+        chosen = next((one for one in counts if one.queue == queue), None)
+        drawn = await self._charts.draw(call, SampleKind.JOB, queue, (OPEN_JOBS,))
+        values = {
+            "drawings": drawn,
+            "span": span_of(call.query.get("span", "")).value,
+            "counts": counts,
+            "jobs": jobs,
+            "find_note": note,
+            "queue": queue,
+            "status": status.value if status is not None else "",
+            "statuses": [one.value for one in STATUSES],
+            "wanted": wanted,
+            "link": lambda **changes: _link({"queue": queue, "status": status or ""} | changes),
+            "next": jobs[-1].id if len(jobs) == ROWS else None,
+            "dead": chosen.dead if chosen is not None and status is JobStatus.DEAD else 0,
+            "may_manage": bool(queue) and call.may(Scope.MANAGE, queue),
+            "notice": call.notice(DONE),
+        }
+        return Page("jobs.html", "Jobs", values)
+
+    async def show(self, call: Call) -> Page:
+        job = await self._reached(call, Scope.READ)
+        values = {
+            "job": job,
+            "attempts": await self._jobs.attempts(job.tenant, job.id),
+            "may_cancel": job.status is JobStatus.PENDING and call.may(Scope.SEND, job.queue),
+            "may_retry": job.status is JobStatus.DEAD and call.may(Scope.MANAGE, job.queue),
+            "notice": call.notice(DONE),
+        }
+        return Page("job.html", f"Job {job.id}", values)
+
+    async def _counts(self, call: Call) -> list[JobCounts]:
+        tenant = call.principal.tenant
+        found = await self._site.shared.get(("jobs", tenant), KEEP_COUNTS_S, lambda: self._jobs.counts(tenant))
+        return sorted((one for _, one in found if call.principal.reaches(one.queue)), key=lambda one: one.queue)
+
+    async def _find(
+        self, call: Call, wanted: str, queue: str, status: JobStatus | None, before: str
+    ) -> tuple[list[Job], str | None]:
+        """Jobs of the page, and what to say when they are none."""
+        tenant = call.principal.tenant
+        if wanted:
+            try:
+                job = await self._jobs.get(tenant, wanted)
+                call.principal.require(Scope.READ, job.queue)
+            except JobNotFound:
+                return [], "There is no job with this id."
+            return [job], None
+        if not queue and call.principal.queues != "*":
+            return [], "Choose a queue: your token does not reach all of them."
+        call.principal.require(Scope.READ, queue or None)
+        found, _ = await self._jobs.list_jobs(
+            tenant, queue=queue or None, status=status, before=before or None, limit=ROWS
+        )
+        return found, "No job matches."
+
+    async def _reached(self, call: Call, scope: Scope) -> Job:
+        call.principal.require(scope)
+        job = await self._jobs.get(call.principal.tenant, call.path["id"])
+        call.principal.require(scope, job.queue)
+        return job
+
+    # Actions
+
+    async def cancel(self, call: Call) -> str:
+        job = await self._reached(call, Scope.SEND)
+        await self._jobs.cancel(job.tenant, job.id)
+        await audited(self._site.engine, call, "job cancelled", job.id, queue=job.queue)
+        return f"{path_of('jobs', job.id)}?done=cancelled"
+
+    async def retry(self, call: Call) -> str:
+        job = await self._reached(call, Scope.MANAGE)
+        count = await self._jobs.requeue_dead(job.tenant, job.queue, actor_of(call.principal), [job.id])
+        if not count:
+            raise Conflict("only dead jobs can be brought back")
+        return _link({"queue": job.queue, "done": "retried", "count": count})
+
+    async def retry_all(self, call: Call) -> str:
+        queue = _queue(call)
+        call.principal.require(Scope.MANAGE, queue)
+        count = await self._jobs.requeue_dead(call.principal.tenant, queue, actor_of(call.principal))
+        return _link({"queue": queue, "done": "retried", "count": count})
+
+    async def remove_all(self, call: Call) -> str:
+        queue = _queue(call)
+        call.principal.require(Scope.MANAGE, queue)
+        check_typed_name(call, queue)
+        count = await self._jobs.purge_dead(call.principal.tenant, queue, actor_of(call.principal))
+        return _link({"queue": queue, "done": "removed", "count": count})
+
+
+def _queue(call: Call) -> str:
+    queue = call.form.get("queue", "").strip()
+    if not queue:
+        raise Invalid("queue names the queue of the dead jobs", field="queue")
+    return queue
+
+
+def _status(text: str) -> JobStatus | None:
+    if not text:
+        return None
+    if text not in {status.value for status in STATUSES}:
+        raise Invalid(f"the status of a job is one of {', '.join(STATUSES)}", field="status")
+    return JobStatus(text)
+
+
+def _link(query: dict[str, Any]) -> str:
+    kept = {name: value for name, value in query.items() if value not in ("", None)}
+    return "/ui/jobs" + (f"?{urlencode(kept)}" if kept else "")

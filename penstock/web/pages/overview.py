@@ -1,0 +1,96 @@
+"""The overview: what needs attention, how much there is, and the fullest queues."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from penstock.model.jobs import JobCounts
+from penstock.model.samples import SampleKind
+from penstock.model.schedules import Schedule
+from penstock.model.topics import Delivery, DeliveryState
+from penstock.web.charts import RATES, WAITING, Charts, span_of
+from penstock.web.pages.attention import (
+    delivery_problems,
+    growth_problems,
+    job_problems,
+    ordered,
+    queue_problems,
+    schedule_problems,
+)
+from penstock.web.pages.deliveries import source_of
+from penstock.web.pages.queue_rows import QueueRows
+from penstock.web.site import Call, Page, Site
+
+FULLEST = 8
+MOST_PROBLEMS = 20
+EXHAUSTED = 20
+KEEP_COUNTS_S = 0.9
+KEEP_WAITED_S = 15.0
+
+
+class Overview:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._rows = QueueRows(site.engine, site.shared)
+        self._charts = Charts(site)
+
+    def routes(self) -> list[Route]:
+        page = self._site.page(self.show)
+        return [Route("/", page), Route("/dashboard", page)]
+
+    async def show(self, call: Call) -> Page:
+        rows = await self._rows.rows(call.principal)
+        waited = await self._site.shared.get(
+            ("waited", call.principal.tenant),
+            KEEP_WAITED_S,
+            lambda: self._site.engine.history.waited(call.principal.tenant, SampleKind.QUEUE),
+        )
+        jobs, schedules, now = await self._jobs(call), await self._schedules(call), self._site.engine.clock.now()
+        problems = ordered(
+            [
+                *queue_problems(rows),
+                *growth_problems(rows, waited),
+                *job_problems(jobs, now),
+                *schedule_problems(schedules, now),
+                *delivery_problems(await self._exhausted(call), EXHAUSTED),
+            ]
+        )
+        fullest = sorted(rows, key=lambda row: (-row.total, row.name))[:FULLEST]
+        values = {
+            "drawings": await self._charts.draw(call, SampleKind.QUEUE, "", (RATES, WAITING)),
+            "span": span_of(call.query.get("span", "")).value,
+            "problems": problems[:MOST_PROBLEMS],
+            "more_problems": max(len(problems) - MOST_PROBLEMS, 0),
+            "queues": len(rows),
+            "visible": sum(row.visible for row in rows),
+            "in_flight": sum(row.in_flight for row in rows),
+            "delayed": sum(row.delayed for row in rows),
+            "fullest": fullest,
+            "pending_jobs": sum(one.pending for one in jobs),
+            "processing_jobs": sum(one.processing for one in jobs),
+            "schedules": len(schedules),
+        }
+        return Page("overview.html", "Overview", values)
+
+    async def _jobs(self, call: Call) -> list[JobCounts]:
+        tenant = call.principal.tenant
+        found = await self._site.shared.get(
+            ("jobs", tenant), KEEP_COUNTS_S, lambda: self._site.engine.jobs.counts(tenant)
+        )
+        return [one for _, one in found if call.principal.reaches(one.queue)]
+
+    async def _schedules(self, call: Call) -> list[Schedule]:
+        tenant = call.principal.tenant
+        found = await self._site.shared.get(
+            ("all schedules", tenant), KEEP_WAITED_S, lambda: self._site.engine.schedules.list(tenant)
+        )
+        return [one for one in found if call.principal.reaches(one.settings.target)]
+
+    async def _exhausted(self, call: Call) -> list[Delivery]:
+        tenant, webhooks = call.principal.tenant, self._site.engine.webhooks
+        found = await self._site.shared.get(
+            ("exhausted", tenant),
+            KEEP_WAITED_S,
+            lambda: webhooks.list(tenant, state=DeliveryState.EXHAUSTED, limit=EXHAUSTED),
+        )
+        return [one for one in found if call.principal.reaches(source_of(one))]

@@ -1,0 +1,60 @@
+"""The settings of a queue as a form: which fields there are, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import limits
+from penstock.web.forms import whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    name: str
+    label: str
+    unit: str
+    bounds: tuple[int, int]
+    optional: bool = False
+    fifo: bool = False
+    """Only of FIFO queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    name: str
+    label: str
+    fifo: bool | None = None
+    """True: only of FIFO queues; False: only of others."""
+
+
+NUMBERS = (
+    NumberField("visibility_timeout_s", "Visibility timeout", "s", limits.VISIBILITY_TIMEOUT_S),
+    NumberField("delay_s", "Delay", "s", limits.DELAY_S),
+    NumberField("retention_s", "Retention", "s", limits.RETENTION_S),
+    NumberField("receive_wait_s", "Wait of a receive", "s", limits.RECEIVE_WAIT_S),
+    NumberField("max_message_bytes", "Largest message", "bytes", limits.MESSAGE_BYTES),
+    NumberField("max_length", "Most messages", "empty: unlimited", limits.MAX_LENGTH, optional=True),
+    NumberField("max_receives", "Receives before dead letter", "empty: unlimited", limits.MAX_RECEIVES, optional=True),
+    NumberField("dedup_window_s", "Deduplication window", "s", limits.DEDUP_WINDOW_S),
+)
+SWITCHES = (
+    Switch("lifo", "Newest first (LIFO)", fifo=False),
+    Switch("archive", "Keep a copy of deleted messages in the archive"),
+    Switch("content_dedup", "Deduplicate by content", fifo=True),
+)
+
+
+def read_settings(form: Mapping[str, str], *, fifo: bool) -> dict[str, Any]:
+    """Every setting of the form. A switch that is off is not sent, so a missing one is off."""
+    changes: dict[str, Any] = {}
+    for number in NUMBERS:
+        value = whole_number(form, number.name)
+        if value is not None or number.optional:
+            changes[number.name] = value
+    for switch in SWITCHES:
+        if switch.fifo is None or switch.fifo == fifo:
+            changes[switch.name] = form.get(switch.name) == "yes"
+    changes["dead_letter_queue"] = form.get("dead_letter_queue", "").strip() or None
+    return changes

@@ -1,0 +1,606 @@
+"""The bytes of HTTP/1.1, on uvicorn's extension point for protocols.
+
+A request whose route the router knows is answered here, in one write, past ASGI: on the hot path HTTP costs
+more than the queue does. Everything else goes to the ASGI app. Both kinds are read whole first, within the
+same caps, and answered in the order they came.
+
+One timer for all connections looks after every deadline, so that a request pays for none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Awaitable
+from time import monotonic
+from typing import Any, ClassVar
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from penstock.auth import Authenticator
+from penstock.engine.metrics import Metrics
+from penstock.errors import Unavailable
+from penstock.wire.http.asgi import AsgiExchange, Streamed
+from penstock.wire.http.faults import json_fault
+from penstock.wire.http.head_checks import (
+    announced,
+    check_coding,
+    check_repeated,
+    check_site,
+    check_size,
+    is_home,
+    refusal_of,
+    split_url,
+)
+from penstock.wire.http.limits import HttpLimits
+from penstock.wire.http.messages import Refusal, Refused, Request, Response
+from penstock.wire.http.router import Admission, Route, Router
+from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+MAX_HOST = 300
+"""Bytes of a Host header that is remembered."""
+_IDLE, _HEADERS, _BODY = range(3)
+_GONE = Response(499)
+"""Written to nobody: how a request is counted whose client left."""
+
+
+class PenstockProtocol(HttpToolsProtocol):
+    """One connection. Use the class that `protocol_class` makes: it knows its router."""
+
+    shared: ClassVar[Traffic]
+    limits: ClassVar[HttpLimits]
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._phase = _IDLE
+        self._since = monotonic()
+        self._chunk = 0
+        self._first = 0
+        """Size of the packet a request began in: more than its share of it."""
+        self._fed = 0
+        """Bytes that came after that packet."""
+        self._allowance = self._head_allowance = self.limits.header_bytes + self.limits.url_bytes
+        self._parsed: Request | None = None
+        self._body: bytes | bytearray = b""
+        self._body_room = 0
+        self._upgrading = False
+        """The head offered another protocol: its parser ends the message there, and another one reads the body."""
+        self._resuming = False
+        """A parser is being told where a body goes on: what it says of the head is nothing new."""
+        self._admission: asyncio.Task[None] | None = None
+        """Looks the caller up before a large body is read."""
+        self._waiting: deque[Request] = deque()
+        self._current: Request | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._advancing = False
+        self._served = False
+        self._deaf = False
+        self._lingering = False
+        self._closing = False
+        self._begun = False
+        self._entered = False
+        self._stalled_at = 0.0
+        self._address = ""
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        shared, limits = self.shared, self.limits
+        self._address = self.client[0] if self.client else ""
+        fellows = shared.addresses.get(self._address, 0) + 1
+        shared.addresses[self._address] = fellows
+        shared.watch(self.loop, self.connections)
+        if len(self.connections) > limits.connections or fellows > limits.connections_per_address:
+            self._refuse(Refusal(503, "TooManyConnections", "too many connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        left = self.shared.addresses.get(self._address, 1) - 1
+        if left:
+            self.shared.addresses[self._address] = left
+        else:
+            self.shared.addresses.pop(self._address, None)
+        self._deaf = True
+        self._drop_unanswered()
+        self.shared.forget(self)
+        if self._admission is not None:
+            self._admission.cancel()
+        # The client is gone: a long poll must not claim messages for it.
+        self._cancel()
+
+    def shutdown(self) -> None:
+        """The server stops: finish what has begun, take nothing new."""
+        self._closing = True
+        current = self._current
+        if current is None:
+            if self._deaf or self._phase != _BODY:
+                self.transport.close()
+        elif current.if_stopped is not None or self._begun:
+            self._cancel()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stalled_at = 0.0
+        self.shared.stalled.pop(self, None)
+        self._advance()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled_at = monotonic()
+        self.shared.stall(self)
+
+    def check_deadlines(self, now: float) -> None:
+        limits, spent = self.limits, now - self._since
+        if self._stalled_at and now - self._stalled_at > limits.write_s:
+            self.transport.abort()
+        elif self._current is not None:
+            if now - self._current.started > limits.handler_s + self._current.wait_s:
+                self._current.late = True
+                self._cancel()
+        elif self._deaf:
+            if spent > (limits.linger_s if self._lingering else limits.write_s):
+                self.transport.abort()
+        elif self._phase == _HEADERS and spent > limits.header_s:
+            self._refuse(Refusal(408, "RequestTimeout", "the headers took too long"))
+        elif self._phase == _BODY and spent > limits.body_s:
+            self._refuse(Refusal(408, "RequestTimeout", "the body took too long"))
+        elif self._phase == _IDLE and spent > (limits.keep_alive_s if self._served else limits.header_s):
+            self.transport.close()
+
+    # Reading
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        self._chunk = len(data)
+        self._fed += self._chunk
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            self._refuse(refusal_of(error))
+        if self._phase == _IDLE:
+            return
+        if self._fed > self._allowance:
+            # The parser keeps an unfinished header or trailer to itself, however long it grows.
+            self._refuse(Refusal(431, "HeadersTooLarge", "the headers are too large"))
+        elif self._body and self._parsed is not None and not self._parsed.held:
+            self._hold_or_refuse(len(self._body))
+
+    def _feed(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while not self._deaf:
+            try:
+                self.parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
+                self._ignore_upgrade()
+            else:
+                return
+
+    def _ignore_upgrade(self) -> None:
+        """HTTP/1.1 goes on after an offer to speak another protocol, and the body is as long as the head says."""
+        request = self._parsed
+        if request is None:
+            return
+        self._upgrading = False
+        self.parser = httptools.HttpRequestParser(self)
+        coding = b"transfer-encoding: chunked" if b"transfer-encoding" in request.found else b"content-length: %b"
+        framing = coding.replace(b"%b", request.found.get(b"content-length", b"0"))
+        self._resuming = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % framing)
+        self._resuming = False
+
+    def on_message_begin(self) -> None:
+        if self._resuming:
+            return
+        self.url = b""
+        self.headers = []
+        self._first = self._chunk
+        self._fed = 0
+        self._allowance = self._head_allowance
+        self._phase = _HEADERS
+        self._since = monotonic()
+
+    def on_url(self, url: bytes) -> None:
+        if self._resuming:
+            return
+        self.url += url
+        if len(self.url) > self.limits.url_bytes:
+            raise Refusal(414, "UriTooLong", "the URL is too long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._resuming:
+            return
+        headers = self.headers
+        headers.append((name.lower(), value))
+        if len(headers) > self.limits.header_count:
+            raise Refusal(431, "HeadersTooLarge", f"a request may have {self.limits.header_count} headers")
+
+    def on_headers_complete(self) -> None:
+        if self._resuming:
+            return
+        parser = self.parser
+        version = parser.get_http_version()
+        method = parser.get_method().decode()
+        path, query = split_url(method, self.url)
+        keep_alive = parser.should_keep_alive() and version == "1.1"
+        request = self._parsed = Request(method, path.decode("latin-1"), query, self.headers, keep_alive)
+        self._phase = _BODY
+        self._upgrading = parser.should_upgrade()
+        self._body = b""
+        self.headers = []  # What follows are trailers: bounded alike, and of no use to anyone.
+        self._check_head(request, version)
+        self._find_route(request)
+        if self.limits.same_site_only and (b"origin" in request.found or b"sec-fetch-site" in request.found):
+            check_site(request)
+        self._check_body(request)
+        self._check_caller(request)
+        if b"expect" in request.found:
+            self._go_ahead(request)
+
+    def _find_route(self, request: Request) -> None:
+        try:
+            self.shared.router.match(request)
+        except Refusal as refusal:
+            # A wrong path or method is no reason to part: the request is read to its end and answered.
+            request.ready = (request.fault or json_fault)(refusal, "")
+
+    def _check_head(self, request: Request, version: str) -> None:
+        found = request.found
+        host = found.get(b"host")
+        if version == "1.1":
+            if host is None:
+                raise Refusal(400, "HostRequired", "a Host header is required", field="host")
+        elif version != "1.0":
+            raise Refusal(505, "VersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are spoken here")
+        if len(found) != len(request.headers):
+            check_repeated(request.headers)
+        if self.limits.home_only and host is not None and host not in self.shared.hosts:
+            self._check_host(host)
+        if self._first + self._fed > self.limits.header_bytes:
+            check_size(request.headers, self.limits.header_bytes)
+
+    def _check_host(self, host: bytes) -> None:
+        if not is_home(host, self.limits.hosts):
+            text = "without authentication this server answers only to names of this machine, or of QUEUE_BASE_URL"
+            raise Refusal(403, "HostNotAllowed", text, field="host")
+        if len(self.shared.hosts) < 1000 and len(host) <= MAX_HOST:
+            self.shared.hosts.add(host)
+
+    def _check_body(self, request: Request) -> None:
+        found = request.found
+        coding = found.get(b"transfer-encoding")
+        length = found.get(b"content-length")
+        if coding is not None:
+            check_coding(coding, length)
+        self._body_room = request.route.body_bytes if request.route is not None else self.limits.web_body_bytes
+        # Bytes in all, should the body come in chunks of one byte.
+        self._allowance += 8 * self._body_room
+        if length is not None and int(length) > self._body_room:
+            raise self._too_large(request)
+
+    # Who sends it
+
+    def _check_caller(self, request: Request) -> None:
+        """Ask who sends a large body before any of it is kept."""
+        route = request.route
+        if route is None or request.ready is not None or announced(request, route) <= self.limits.unknown_body_bytes:
+            return
+        answer = route.admit(request) if route.admit is not None else self._admit(request, route)
+        if isinstance(answer, Response):
+            raise Refused(answer)
+        if answer is not None:
+            self.flow.pause_reading()
+            self._admission = self.loop.create_task(self._await_admission(request, answer))
+
+    def _admit(self, request: Request, route: Route) -> Admission:
+        if route.open or self.shared.authenticator.remembered(request.authorization) is not None:
+            return None
+        return self._look_up(request)
+
+    async def _look_up(self, request: Request) -> None:
+        await self.shared.authenticator.principal(request.authorization)
+
+    async def _await_admission(self, request: Request, admission: Awaitable[Response | None]) -> None:
+        refusal: Exception | Response | None
+        try:
+            refusal = await admission
+        except asyncio.CancelledError:
+            return
+        except Exception as error:
+            refusal = self._fault(request, error)
+        self._admission = None
+        if self._deaf:
+            return
+        if refusal is not None:
+            self._refuse(refusal)
+        else:
+            self._go_ahead(request)
+            self._read_on()
+
+    def _go_ahead(self, request: Request) -> None:
+        expects = request.found.get(b"expect", b"").lower() == b"100-continue"
+        if expects and self._admission is None and self._current is None and self._parsed is request:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _read_on(self) -> None:
+        if self.flow.read_paused and self._admission is None and len(self._waiting) <= self.limits.queued_requests:
+            self.flow.resume_reading()
+
+    # The body
+
+    def _too_large(self, request: Request) -> Refusal:
+        room = request.route.body_bytes if request.route is not None else self.limits.web_body_bytes
+        return Refusal(413, "BodyTooLarge", f"the body may have {room} bytes", field="body")
+
+    def on_body(self, body: bytes) -> None:
+        self._body_room -= len(body)
+        if self._body_room < 0:
+            assert self._parsed is not None
+            raise self._too_large(self._parsed)
+        held = self._body
+        if not held:
+            self._body = body
+            return
+        self._hold(len(body) if self._parsed is not None and self._parsed.held else len(held) + len(body))
+        if type(held) is bytearray:
+            held += body
+        else:
+            self._body = bytearray(held) + body
+
+    def _hold(self, size: int) -> None:
+        """Count bytes of a body that did not come in one piece: many of them could fill the memory."""
+        assert self._parsed is not None
+        self._parsed.held += size
+        if not self.shared.hold(self, size):
+            raise Refusal(503, "TooBusy", "too many large requests at once")
+
+    def _hold_or_refuse(self, size: int) -> None:
+        try:
+            self._hold(size)
+        except Refusal as refusal:
+            self._refuse(refusal)
+
+    def give_way(self) -> None:
+        """The body has been arriving for too long while others need the room."""
+        self._refuse(Refusal(503, "TooBusy", "the body came too slowly while the server was busy"))
+
+    @property
+    def receiving_since(self) -> float:
+        return self._since
+
+    def on_message_complete(self) -> None:
+        if self._upgrading:
+            return
+        request = self._parsed
+        assert request is not None
+        if request.held:
+            self.shared.receiving.pop(self, None)
+        request.body, self._body = self._body, b""
+        self._parsed = None
+        self._phase = _IDLE
+        if self._current is None and not self._waiting and not self.flow.write_paused:
+            self._start(request)
+        else:
+            self._waiting.append(request)
+            if len(self._waiting) > self.limits.queued_requests:
+                self.flow.pause_reading()
+
+    def _refuse(self, refusal: Exception | Response) -> None:
+        """Answer in turn, and read no more: where the next request would begin is unknown."""
+        if self._deaf:
+            return
+        self._deaf = True
+        request = self._parsed or Request("", "", b"", [], False)
+        self._parsed = None
+        self._let_go(request)
+        request.keep_alive = False
+        request.request_id = self._request_id(request)
+        request.ready = self._worded(request, refusal)
+        self._waiting.append(request)
+        self._advance()
+
+    def _worded(self, request: Request, refusal: Exception | Response) -> Response:
+        if isinstance(refusal, Refused):
+            return refusal.response
+        if isinstance(refusal, Response):
+            return refusal
+        # What HTTP itself refuses is said in one way at every door that has no way of its own.
+        refused = isinstance(refusal, Refusal) or request.route is None
+        worded = (request.fault or json_fault) if refused or request.route is None else request.route.fault
+        return worded(refusal, request.request_id)
+
+    def _let_go(self, request: Request) -> None:
+        self.shared.buffered -= request.held
+        self.shared.receiving.pop(self, None)
+        request.held = 0
+        self._body = b""
+
+    def _drop_unanswered(self) -> None:
+        dropped = [*self._waiting, self._parsed] if self._parsed is not None else self._waiting
+        self.shared.buffered -= sum(request.held for request in dropped)
+        self._waiting.clear()
+        self._parsed = None
+
+    def _request_id(self, request: Request) -> str:
+        given = request.found.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return self.shared.new_request_id()
+
+    # Answering
+
+    def _advance(self) -> None:
+        # A loop, not a recursion: a single packet may hold thousands of requests that need no waiting.
+        if self._advancing:
+            return
+        self._advancing = True
+        while self._waiting and self._current is None and not self.flow.write_paused:
+            self._start(self._waiting.popleft())
+        self._advancing = False
+        self._read_on()
+
+    def _start(self, request: Request) -> None:
+        self._current = request
+        request.started = monotonic()
+        request.client = self.client
+        request.request_id = request.request_id or self._request_id(request)
+        self.shared.active[()] += 1
+        try:
+            answer = request.ready or self._answer(request)
+        except Exception as error:
+            answer = self._fault(request, error)
+        if isinstance(answer, Response):
+            self._finish(request, answer)
+        else:
+            self._entered = False
+            self._task = task = self.loop.create_task(self._run(request, answer))
+            self.tasks.add(task)
+
+    def _answer(self, request: Request) -> Response | Awaitable[Response]:
+        shared, route = self.shared, request.route
+        if shared.active[()] > self.limits.requests_in_flight:
+            raise Unavailable("too many requests are being served")
+        if route is None:
+            request.route = shared.web
+            return AsgiExchange(self, request, self.server, self.scheme or "http").run(self.app)
+        if not route.open:
+            principal = shared.authenticator.remembered(request.authorization)
+            if principal is None:
+                return self._answer_unknown(request, route)
+            request.principal = principal
+        return route.handler(request)
+
+    async def _answer_unknown(self, request: Request, route: Route) -> Response:
+        request.principal = await self.shared.authenticator.principal(request.authorization)
+        answer = route.handler(request)
+        return answer if isinstance(answer, Response) else await answer
+
+    async def _run(self, request: Request, answer: Awaitable[Response]) -> None:
+        self._entered = True
+        task = self._task
+        try:
+            response = await answer
+        except asyncio.CancelledError:
+            response = self._stopped(request)
+        except Exception as error:
+            response = self._fault(request, error)
+        # Not by a callback of the task: that would be one more turn of the loop for every request.
+        self.tasks.discard(task)
+        self._finish(request, response)
+
+    def _cancel(self) -> None:
+        """End the handler. One that has not begun is left to: a task cancelled so early would end unseen."""
+        if self._task is not None:
+            if self._entered:
+                self._task.cancel()
+            else:
+                self.loop.call_soon(self._cancel)
+
+    def _stopped(self, request: Request) -> Response:
+        """The handler was cancelled: too late, or the server stops, or nobody listens any more."""
+        if request.late:
+            return self._fault(request, Refusal(408, "RequestTimeout", "the request took too long"))
+        if self._closing and request.if_stopped is not None:
+            return request.if_stopped
+        if self.transport.is_closing():
+            return _GONE
+        return self._fault(request, Unavailable("the server is stopping"))
+
+    def _fault(self, request: Request, error: Exception) -> Response:
+        fault = request.route.fault if request.route is not None else json_fault
+        return fault(error, request.request_id)
+
+    def _finish(self, request: Request, response: Response) -> None:
+        keep_alive = request.keep_alive and not self._closing
+        if self._begun:
+            # Half an answer cannot be taken back; that it breaks off must at least be seen.
+            if type(response) is not Streamed:
+                self.transport.abort()
+        elif not self.transport.is_closing():
+            self._write(request, response, keep_alive)
+        self._count(request, response.status)
+        if not keep_alive:
+            self._hang_up(request)
+        elif self._waiting:
+            self._advance()
+
+    def _write(self, request: Request, response: Response, keep_alive: bool) -> None:
+        head = self._head(request, response, b"" if keep_alive else b"connection: close\r\n")
+        body = b"" if request.method == "HEAD" else response.body
+        if response.status in NO_BODY:
+            self.transport.write(head + b"\r\n")
+        else:
+            self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(response.body), body))
+
+    def _head(self, request: Request, response: Response, more: bytes) -> bytes:
+        prefix = self.shared.prefix(response.status, response.content_type, self.server_state.default_headers)
+        for name, value in response.headers:
+            more += b"%b: %b\r\n" % (name, value)
+        return b"%bx-request-id: %b\r\n%b" % (prefix, request.request_id.encode(), more)
+
+    def _count(self, request: Request, status: int) -> None:
+        """The request is over: note it, and be free for the next."""
+        shared, now = self.shared, monotonic()
+        route = request.route or shared.web
+        elapsed = now - request.started
+        shared.active[()] -= 1
+        shared.buffered -= request.held
+        shared.metrics.requests.add(route.labels(status))
+        shared.metrics.request_seconds.observe(route.timed, elapsed)
+        self.server_state.total_requests += 1
+        self._current = self._task = None
+        self._served = True
+        self._since = now
+        if access.isEnabledFor(logging.INFO):
+            log_access(request, route, status, elapsed)
+
+    def _hang_up(self, request: Request) -> None:
+        self._deaf = True
+        self._drop_unanswered()
+        if self.transport.is_closing():
+            return
+        if request.ready is not None and self.transport.can_write_eof():
+            # Closed with bytes unread, the connection would be reset and the refusal lost with it.
+            self._lingering = True
+            self.flow.resume_reading()
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    # Answers in pieces
+
+    def write_head(self, request: Request, response: Response) -> None:
+        self._begun = True
+        if not self.transport.is_closing():
+            # Without a length the end of the connection is the end of the answer: that needs no chunks.
+            request.keep_alive = False
+            self.transport.write(self._head(request, response, b"connection: close\r\n") + b"\r\n")
+
+    async def write_piece(self, data: bytes) -> None:
+        if self.flow.write_paused:
+            await self.flow.drain()
+        if data and not self.transport.is_closing():
+            self.transport.write(data)
+
+
+def protocol_class(
+    router: Router, authenticator: Authenticator, metrics: Metrics, limits: HttpLimits | None = None
+) -> type[PenstockProtocol]:
+    """The class to hand to uvicorn as `http`."""
+    limits = limits or HttpLimits()
+    shared = Traffic(router, authenticator, metrics, limits)
+    return type("BoundPenstockProtocol", (PenstockProtocol,), {"shared": shared, "limits": limits})

@@ -1,0 +1,169 @@
+"""`/receive`, which older clients call `/dequeue`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from penstock import limits
+from penstock.auth import Principal
+from penstock.engine.checks import check_name, check_range
+from penstock.engine.queues.messages import Messages
+from penstock.errors import Forbidden, Invalid, QueueNotFound
+from penstock.model import Message, Queue, Receive, Scope
+from penstock.wire.aws.checksums import body_md5
+from penstock.wire.http.bodies import REMEMBERED_BYTES
+from penstock.wire.http.messages import Request, Response
+from penstock.wire.simple import receipts
+from penstock.wire.simple import types as shapes
+from penstock.wire.simple.queues import ImplicitQueues
+from penstock.wire.simple.settings import SimpleSettings
+from penstock.wire.simple.types import read
+from penstock.wire.uuids import uuid_of
+
+
+class Kept(Struct):
+    """An attribute as every door stores it; a Binary one in base64."""
+
+    value: str
+
+
+_wanted = msgspec.json.Decoder(shapes.ReceiveRequest)
+_kept = msgspec.json.Decoder(dict[str, Kept])
+_encode = msgspec.json.Encoder().encode
+_NOTHING = Response(200, b'{"messages":[]}')
+
+
+class Receiving:
+    def __init__(
+        self, messages: Messages, queues: ImplicitQueues, names: receipts.QueueNames, settings: SimpleSettings
+    ) -> None:
+        self._messages = messages
+        self._queues = queues
+        self._names = names
+        self._settings = settings
+
+    def receive(self, request: Request) -> Awaitable[Response]:
+        body = request.body
+        # Workers that poll send the same few bodies over and over.
+        given = _remembered(body) if len(body) <= REMEMBERED_BYTES and type(body) is bytes else _read(body)
+        principal = request.principal
+        principal.require(Scope.RECEIVE, given.queue_name)
+        wait_s = self._settings.wait_s if given.wait_time_seconds is None else given.wait_time_seconds
+        if given.peek:
+            return self._peek(principal, given)
+        if wait_s:
+            request.wait_s = wait_s
+            request.if_stopped = _NOTHING
+        return self._receive(principal, given, wait_s)
+
+    async def _receive(self, principal: Principal, given: shapes.ReceiveRequest, wait_s: int) -> Response:
+        name, dead_letters = given.queue_name, given.dead_letter_queue_name
+        queue = self._queues.recent(principal.tenant, name) or await self._queues.find_or_create(principal, name)
+        if dead_letters is not None:
+            await self._prepare_dead_letters(principal, dead_letters)
+        wanted = Receive(
+            tenant=principal.tenant,
+            queue=name,
+            limit=given.max_number_of_messages or 1,
+            visibility_timeout_s=given.visibility_timeout,
+            max_receives=self._max_receives(given, queue),
+            dead_letter_queue=dead_letters,
+            shuffle=bool(given.shuffle),
+        )
+        try:
+            found = await self._messages.receive(wanted, wait_s)
+        except QueueNotFound:  # another protocol has dropped one of the two a moment ago
+            queue = await self._queues.find_or_create(principal, name)
+            if dead_letters is not None:
+                await self._queues.find_or_create(principal, dead_letters)
+            found = await self._messages.receive(wanted, wait_s)
+        if not found:
+            return _NOTHING
+        self._names.see(principal.tenant, name)
+        return _answer(queue, found)
+
+    async def _prepare_dead_letters(self, principal: Principal, dead_letters: str) -> None:
+        if not principal.reaches(dead_letters):
+            raise Forbidden("this token does not reach that queue", field="dead_letter_queue_name")
+        if self._queues.recent(principal.tenant, dead_letters) is None:
+            await self._queues.find_or_create(principal, dead_letters)
+
+    def _max_receives(self, given: shapes.ReceiveRequest, queue: Queue) -> int | None:
+        """The default deletes poison, so a queue that others made, or gave rules for poison, is left to its own."""
+        if given.max_receives is not None:
+            return given.max_receives
+        own = not queue.implicit or queue.settings.max_receives is not None
+        return None if own and given.dead_letter_queue_name is None else self._settings.max_receives
+
+    async def _peek(self, principal: Principal, given: shapes.ReceiveRequest) -> Response:
+        try:
+            queue = self._queues.recent(principal.tenant, given.queue_name)
+            if queue is None:
+                queue = await self._queues.find(principal.tenant, given.queue_name)
+            found = await self._messages.peek(principal.tenant, given.queue_name, 1, shuffle=bool(given.shuffle))
+        except QueueNotFound:
+            return _NOTHING
+        return _answer(queue, found)
+
+
+def _read(body: bytes | bytearray) -> shapes.ReceiveRequest:
+    given: shapes.ReceiveRequest = read(_wanted, body)
+    check_name(given.queue_name, "queue_name")
+    if given.visibility_timeout is not None:
+        check_range("visibility_timeout", given.visibility_timeout, limits.VISIBILITY_TIMEOUT_S)
+    if given.wait_time_seconds is not None:
+        check_range("wait_time_seconds", given.wait_time_seconds, limits.RECEIVE_WAIT_S)
+    if given.max_number_of_messages is not None:
+        check_range("max_number_of_messages", given.max_number_of_messages, (1, shapes.MOST))
+    if given.max_receives is not None:
+        check_range("max_receives", given.max_receives, shapes.MAX_RECEIVES)
+    dead_letters = given.dead_letter_queue_name
+    if dead_letters is not None:
+        check_name(dead_letters, "dead_letter_queue_name")
+        if dead_letters == given.queue_name:
+            raise Invalid("dead_letter_queue_name must differ from queue_name", field="dead_letter_queue_name")
+        if given.peek:
+            text = "peek cannot be combined with dead_letter_queue_name"
+            raise Invalid(text, field="dead_letter_queue_name")
+    return given
+
+
+_remembered = lru_cache(512)(_read)
+
+
+def _answer(queue: Queue, messages: Sequence[Message]) -> Response:
+    return Response(200, b'{"messages":[%b]}' % b",".join([encoded(queue, message) for message in messages]))
+
+
+def encoded(queue: Queue, message: Message) -> bytes:
+    """A message as JSON: a `ReceivedMessage`, written by hand because that costs half as much."""
+    receipt = first = attributes = b""
+    if message.lease:
+        receipt = b'"receipt_handle":"%b",' % receipts.encode(queue.name, message).encode()
+    if message.first_received_at is not None:
+        first = b'"approximate_first_receive_timestamp":%d,' % message.first_received_at.timestamp()
+    if message.attributes is not None:
+        attributes = b',"message_attributes":%b' % _encode(_attributes(message.attributes))
+    return (
+        b'{"message_id":"%b",%b"message_body":%b,"md5_of_message_body":"%b","priority":%d,'
+        b'"approximate_receive_count":%d,%b"sent_timestamp":%d,"sequence_number":%d%b}'
+    ) % (
+        uuid_of(message.id).encode(),
+        receipt,
+        _encode(message.body),
+        body_md5(message.body).encode(),
+        message.priority,
+        message.receives,
+        first,
+        message.sent_at.timestamp(),
+        message.sequence or (0 if queue.implicit else message.id),
+        attributes,
+    )
+
+
+def _attributes(stored: str) -> dict[str, str]:
+    return {name: kept.value for name, kept in _kept.decode(stored).items()}

@@ -1,0 +1,119 @@
+"""The alert rules and the dashboard are those of the metrics, and the rules name what is stuck."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from deploy import generate
+from penstock.clock import FakeClock
+from penstock.engine import Engine
+from penstock.engine.insights import status
+from penstock.engine.metrics import Gauge, Metrics
+from penstock.loops.scrape import Scrape
+from penstock.model import DEFAULT_TENANT, Send
+from penstock.model.gauges import ConsumerGauges
+from penstock.model.jobs import NewJob
+from penstock.model.topics import Attempted, NewSubscription, Publish
+from penstock.store.sqlite.store import SqliteStore
+
+
+def test_the_files_are_those_that_the_generator_writes() -> None:
+    assert generate.RULES.read_text() == generate.rules()
+    assert generate.DASHBOARD.read_text() == generate.dashboard()
+
+
+def test_every_alert_is_about_a_metric_that_exists() -> None:
+    metrics = {metric.name: metric for metric in Metrics()}
+    for alert in generate.ALERTS:
+        assert isinstance(metrics[alert.metric], Gauge)
+        assert alert.labels == metrics[alert.metric].labels
+        assert set(re.findall(r"\$labels\.(\w+)", alert.summary)) <= set(alert.labels)
+
+
+def test_the_dashboard_shows_every_metric_once() -> None:
+    panels = json.loads(generate.dashboard())["panels"]
+    assert [panel["description"] for panel in panels] == [metric.name for metric in Metrics()]
+    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels)
+
+
+@pytest.fixture
+async def engine(clock: FakeClock) -> AsyncIterator[Engine]:
+    engine = Engine(SqliteStore(None), clock)
+    await engine.open()
+    yield engine
+    await engine.close()
+
+
+def firing(metrics: Metrics) -> set[tuple[str, ...]]:
+    """The alerts that fire, with the values of their labels."""
+    gauges = {metric.name: metric for metric in metrics}
+    found = set()
+    for alert in generate.ALERTS:
+        gauge = gauges[alert.metric]
+        assert isinstance(gauge, Gauge)
+        found |= {(alert.name, *labels) for labels, value in gauge.values.items() if value > alert.above}
+    return found
+
+
+async def fail_twice(engine: Engine, clock: FakeClock) -> None:
+    """Deliver to an endpoint that answers 500 each time."""
+    new = NewSubscription(
+        tenant=DEFAULT_TENANT, pattern="orders.paid", protocol="http", endpoint="http://127.0.0.1:9/hook", secret="s"
+    )
+    await engine.topics.subscribe(new)
+    await engine.topics.publish(Publish(tenant=DEFAULT_TENANT, routing_key="orders.paid", body="{}"))
+    for _ in range(2):
+        [delivery] = await engine.webhooks.claim()
+        retry_at = clock.now()
+        attempt = Attempted(id=delivery.id, lease=delivery.lease, delivered=False, retry_at=retry_at, status=500)
+        await engine.store.topics.finish_deliveries([attempt], clock.now())
+        engine.webhooks._leave(delivery.endpoint_key)
+
+
+async def test_a_stuck_queue_a_failing_endpoint_and_jobs_without_workers_are_named(
+    engine: Engine, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("orders", "mail"):
+        await engine.queues.create(DEFAULT_TENANT, name, {})
+    await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="orders", body="stuck"))
+    await engine.jobs.enqueue(NewJob(tenant=DEFAULT_TENANT, queue="emails", payload="1"))
+    await fail_twice(engine, clock)
+    behind = ConsumerGauges(tenant=DEFAULT_TENANT, stream="audit", consumer="slow", pending=7, lag_s=400.0)
+
+    async def consumers() -> list[ConsumerGauges]:
+        return [behind]
+
+    monkeypatch.setattr(engine.store.gauges, "consumers", consumers)
+    monkeypatch.setattr(engine.store, "has_streams", True)
+    clock.advance(seconds=400)
+    await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="mail", body="fresh"))
+    await Scrape(engine).once()
+    problems = status.problems(await engine.overview.status(DEFAULT_TENANT))
+
+    assert firing(engine.metrics) == {
+        ("PenstockQueueStuck", "default", "orders"),
+        ("PenstockJobsWaiting", "default", "emails"),
+        ("PenstockEndpointFailing", "default", "http://127.0.0.1:9/hook"),
+        ("PenstockConsumerBehind", "default", "audit", "slow"),
+    }
+    assert {(found.kind, found.name) for found in problems} == {
+        ("queue", "orders"),
+        ("jobs", "emails"),
+        ("endpoint", "http://127.0.0.1:9/hook"),
+        ("consumer", "audit/slow"),
+    }
+    assert status.problems(await engine.overview.status(DEFAULT_TENANT), stuck_s=1000) == [
+        found for found in problems if found.kind == "endpoint"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59, "59s"), (60, "1m"), (3600, "1h"), (12_060, "3h21m"), (90_000, "1d1h"), (172_800, "2d")],
+)
+def test_durations_are_short(seconds: int, text: str) -> None:
+    assert status.duration(seconds) == text

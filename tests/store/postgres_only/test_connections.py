@@ -1,0 +1,86 @@
+"""Which failures of a statement are tried again, and which statements do not wait for the disk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock.clock import FakeClock
+from penstock.errors import Unavailable
+from penstock.model import DEFAULT_TENANT, QueueSettings, Send
+from penstock.store.postgres.connections import RETRIES, Connections
+from penstock.store.postgres.store import PostgresStore
+
+
+@pytest.fixture
+async def connections(postgres_dsn: str) -> AsyncIterator[Connections]:
+    connections = Connections(postgres_dsn, 2, "node")
+    await connections.open()
+    yield connections
+    await connections.close()
+
+
+FAULTS = [asyncpg.InternalServerError, asyncpg.UndefinedTableError]
+
+
+@pytest.mark.parametrize("error", [asyncpg.DeadlockDetectedError, asyncpg.SerializationError, *FAULTS])
+async def test_a_conflict_is_tried_again_and_then_told(
+    connections: Connections, error: type[asyncpg.PostgresError]
+) -> None:
+    failures = [error("conflict")]
+
+    async def ask(connection: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return int(await connection.fetchval("select 42"))
+
+    assert await connections.call(ask, True) == 42
+    failures = [error("conflict")] * RETRIES
+    with pytest.raises(error if error in FAULTS else Unavailable):
+        await connections.call(ask, True)
+
+
+NOTE = """
+create table public.seen (body text, setting text);
+create function public.note() returns trigger language plpgsql as $$
+begin
+  insert into public.seen values (new.body, current_setting('synchronous_commit'));
+  return null;
+end;
+$$;
+create trigger note after insert on penstock.messages for each row execute function public.note();
+"""
+
+
+def send(body: str, sync_commit: bool, **more: str) -> Send:
+    return Send(tenant=DEFAULT_TENANT, queue="q", body=body, sync_commit=sync_commit, **more)  # type: ignore[arg-type]
+
+
+async def test_a_batch_skips_the_disk_when_every_message_asks_for_it(migrated_database: str, clock: FakeClock) -> None:
+    store = PostgresStore(migrated_database)
+    await store.open()
+    session = await asyncpg.connect(migrated_database)
+    try:
+        await session.execute(NOTE)
+        await store.create_queue(DEFAULT_TENANT, "q", QueueSettings(), clock.now())
+
+        await store.send_many([send("usual", True)], clock.now())
+        await store.send_many([send("quick", False), send("with an id", False, dedup_id="d")], clock.now())
+        await store.send_many([send("joined", False), send("safe", True)], clock.now())
+        await store.send_many([send("after", True)], clock.now())
+
+        seen = dict(await session.fetch("select body, setting from public.seen"))
+        assert seen == {
+            "usual": "on",
+            "quick": "off",
+            "with an id": "off",
+            "joined": "on",
+            "safe": "on",
+            "after": "on",
+        }
+    finally:
+        await session.close()
+        await store.close()

@@ -1,0 +1,226 @@
+"""The pages of queues, over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from penstock.auth import EVERYONE
+from penstock.clock import FakeClock
+from penstock.model import DEFAULT_TENANT, Receive, Send
+from penstock.web import WebSettings
+from penstock.web import app as pages
+from penstock.web.pages.attention import queue_problems
+from penstock.web.pages.queue_rows import make_rows
+from tests.wire.conftest import Live, running
+from tests.wire.web.markup import INERT, dangers
+
+
+async def send(live: Live, queue: str, *bodies: str, json: bool = False) -> None:
+    for body in bodies:
+        await live.engine.messages.send(Send(tenant=DEFAULT_TENANT, queue=queue, body=body, json=json))
+
+
+async def test_queues_are_searched_and_sorted_by_the_address(server: Live, client: httpx.AsyncClient) -> None:
+    for name, count in (("orders", 1), ("mail", 3), ("orders-dead", 2)):
+        await server.engine.queues.create(DEFAULT_TENANT, name, {})
+        await send(server, name, *["x"] * count)
+
+    async def names(query: str) -> list[str]:
+        return re.findall(r'href="/ui/queues/([^"/?]+)">', (await client.get(f"/ui/queues?{query}")).text)
+
+    assert await names("") == ["mail", "orders", "orders-dead"]
+    assert await names("sort=visible") == ["mail", "orders-dead", "orders"]
+    assert await names("search=ORD") == ["orders", "orders-dead"]
+    assert await names("search=nothing") == []
+    assert (await client.get("/ui/queues?sort=colour")).status_code == 400
+
+
+async def test_a_long_list_comes_in_pages(server: Live, client: httpx.AsyncClient) -> None:
+    for number in range(120):
+        await server.engine.queues.create(DEFAULT_TENANT, f"queue-{number:03}", {})
+
+    first = (await client.get("/ui/queues")).text
+    [following] = re.findall(r'href="([^"]*)">Next', first)
+    second = (await client.get(following)).text
+
+    assert ("queue-099" in first, "queue-100" in first) == (True, False)
+    assert ("queue-099" in second, "queue-119" in second) == (False, True)
+
+
+async def test_a_queue_is_created_filled_changed_and_deleted_by_forms(server: Live, client: httpx.AsyncClient) -> None:
+    made = await client.post("/ui/queues/new/create", data={"name": "orders"})
+    await client.post("/ui/queues/new/create", data={"name": "dead"})
+    sent = await client.post("/ui/queues/orders/send", data={"body": '{"a":1}', "json": "yes", "priority": "7"})
+    page = (await client.get("/ui/queues/orders")).text
+    form = dict(re.findall(r'<input name="([a-z_]+)" inputmode="numeric" value="([^"]*)" required', page))
+    form |= {"visibility_timeout_s": "77", "max_receives": "3", "dead_letter_queue": "dead", "archive": "yes"}
+    saved = await client.post("/ui/queues/orders/settings", data=form)
+    queue = await server.engine.queues.get(DEFAULT_TENANT, "orders")
+    dropped = await client.post("/ui/queues/orders/drop", data={"confirm": "orders"})
+
+    assert [answer.status_code for answer in (made, sent, saved, dropped)] == [303] * 4
+    assert made.headers["location"] == "/ui/queues/orders"
+    assert "priority 7" in page
+    assert queue.settings.visibility_timeout_s == 77
+    assert (queue.settings.max_receives, queue.settings.dead_letter_queue, queue.settings.archive) == (3, "dead", True)
+    assert [item.queue for _, item in await server.engine.queues.all_counts(DEFAULT_TENANT)] == ["dead"]
+    acts = [act.act for act in await server.engine.audit.list(DEFAULT_TENANT)]
+    assert acts == ["queue deleted", "queue changed", "queue created", "queue created"]
+
+
+async def test_a_refused_form_keeps_what_was_entered(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+
+    broken = await client.post("/ui/queues/orders/send", data={"body": "{half", "json": "yes"})
+    late = await client.post("/ui/queues/orders/send", data={"body": "whole", "delay": "99999999"})
+    odd = await client.post("/ui/queues/orders/send", data={"body": "whole", "delay": "soon"})
+    settings = await client.post("/ui/queues/orders/settings", data={"retention_s": "1"})
+
+    assert [answer.status_code for answer in (broken, late, odd, settings)] == [400] * 4
+    assert "{half</textarea>" in broken.text
+    assert "not valid JSON" in broken.text
+    assert "whole</textarea>" in late.text
+    assert 'role="alert"' in settings.text
+    assert (await server.engine.queues.counts(DEFAULT_TENANT, "orders")).sent == 0
+
+
+@pytest.mark.parametrize("action", ["purge", "drop"])
+async def test_destruction_needs_the_name_typed(server: Live, client: httpx.AsyncClient, action: str) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "kept")
+
+    for typed in ("", "order", "ORDERS"):
+        answer = await client.post(f"/ui/queues/orders/{action}", data={"confirm": typed})
+        assert (answer.status_code, "type the name orders" in answer.text) == (400, True)
+
+    assert (await server.engine.queues.counts(DEFAULT_TENANT, "orders")).visible == 1
+
+
+async def test_purging_says_how_much_was_deleted(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "a", "b", "c")
+
+    answer = await client.post("/ui/queues/orders/purge", data={"confirm": "orders"}, follow_redirects=True)
+
+    assert "3 messages were deleted" in answer.text
+    assert "No message is visible" in answer.text
+
+
+async def test_peeking_does_not_receive(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", '{"n":12345678901234567890,"x":1.10}', json=True)
+
+    text = (await client.get("/ui/queues/orders")).text
+    [message] = await server.engine.messages.receive(Receive(tenant=DEFAULT_TENANT, queue="orders"))
+
+    assert "12345678901234567890" in text
+    assert "1.10" in text
+    assert message.receives == 1
+
+
+async def test_one_message_is_deleted(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "first", "second")
+    [message, _] = await server.engine.messages.peek(DEFAULT_TENANT, "orders", 2)
+
+    done = await client.post("/ui/queues/orders/message/delete", data={"id": str(message.id)})
+    again = await client.post("/ui/queues/orders/message/delete", data={"id": str(message.id)})
+
+    assert (done.status_code, again.status_code) == (303, 404)
+    assert [left.body for left in await server.engine.messages.peek(DEFAULT_TENANT, "orders", 9)] == ["second"]
+
+
+async def test_dead_letters_go_back_after_a_preview(server: Live, client: httpx.AsyncClient) -> None:
+    engine = server.engine
+    await engine.queues.create(DEFAULT_TENANT, "dead", {})
+    await engine.queues.create(DEFAULT_TENANT, "orders", {"dead_letter_queue": "dead", "max_receives": 1})
+    await send(server, "orders", "failing")
+    take = Receive(tenant=DEFAULT_TENANT, queue="orders", visibility_timeout_s=0)
+    assert [len(await engine.messages.receive(take)) for _ in range(2)] == [1, 0]
+
+    page = (await client.get("/ui/queues/dead")).text
+    preview = (await client.get("/ui/queues/dead/redrive")).text
+    started = await client.post("/ui/queues/dead/redrive/start", data={}, follow_redirects=True)
+    await engine.queues.run_moves()
+    after = (await client.get("/ui/queues/dead")).text
+
+    assert "Send 1 back" in page
+    assert "dead letter of" in page
+    assert "Move 1 message" in preview
+    assert "back to the source" in preview
+    assert "The redrive has started" in started.text
+    assert "1 of 1" in after
+    assert (await engine.queues.counts(DEFAULT_TENANT, "orders")).visible == 1
+
+
+async def test_names_bodies_and_errors_are_shown_as_text(server: Live, client: httpx.AsyncClient) -> None:
+    engine = server.engine
+    await engine.queues.create(DEFAULT_TENANT, "orders", {"tags": {text: text for text in INERT}})
+    await send(server, "orders", *INERT)
+    for text in INERT:
+        entry = Send(tenant=DEFAULT_TENANT, queue="orders", body="x", headers=f'{{"h":{text!r}}}', trace=text)
+        await engine.messages.send(entry)
+
+    shown = [
+        await client.get("/ui/queues/orders?peek=50"),
+        *[await client.get("/ui/queues", params={"search": text}) for text in INERT],
+        *[await client.get("/ui/queues", params={"sort": text}) for text in INERT],
+        *[await client.get("/ui/queues/orders", params={"done": text, "count": text}) for text in INERT],
+        *[await client.post("/ui/queues/new/create", data={"name": text}) for text in INERT],
+        *[await client.post("/ui/queues/orders/send", data={"body": text, "delay": text}) for text in INERT],
+    ]
+
+    assert [danger for answer in shown for danger in dangers(answer.text)] == []
+    assert dangers("<script>x</script><img src=x onerror=y><a href='javascript:z'>") != []
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown[0].text
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Live]:
+    """A server whose dashboard shows no contents and changes nothing."""
+    async with running() as first:
+        app = pages(first.engine, first.authenticator, dict, WebSettings(read_only=True, payloads=False))
+        async with running(app=app) as second:
+            second.engine = first.engine
+            yield second
+
+
+async def test_a_read_only_dashboard_changes_nothing_and_hides_contents(guarded: Live) -> None:
+    await guarded.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(guarded, "orders", "secret")
+    async with guarded.client() as client:
+        page = (await client.get("/ui/queues/orders")).text
+        refused = await client.post("/ui/queues/orders/purge", data={"confirm": "orders"})
+        made = await client.post("/ui/queues/new/create", data={"name": "other"})
+
+    assert "secret" not in page
+    assert "read-only" in page
+    assert not re.search(r"<form method=\"post\" action=\"/ui/queues/[^\"]*/(send|purge|drop)", page)
+    assert (refused.status_code, made.status_code) == (403, 403)
+    assert "read-only" in refused.text
+    assert (await guarded.engine.queues.counts(DEFAULT_TENANT, "orders")).visible == 1
+
+
+async def test_attention_goes_to_what_is_lost_first(server: Live) -> None:
+    engine = server.engine
+    clock = FakeClock(engine.clock.now())
+    await engine.queues.create(DEFAULT_TENANT, "dead", {})
+    await engine.queues.create(DEFAULT_TENANT, "full", {"max_length": 2})
+    await engine.queues.create(DEFAULT_TENANT, "waiting", {})
+    await engine.queues.create(DEFAULT_TENANT, "expiring", {"retention_s": 60})
+    await engine.queues.create(DEFAULT_TENANT, "fine", {"dead_letter_queue": "dead", "max_receives": 1})
+    for name in ("dead", "full", "full", "waiting", "expiring"):
+        await send(server, name, "x")
+
+    async def problems() -> dict[str, str]:
+        counts = [item for _, item in await engine.queues.all_counts(DEFAULT_TENANT)]
+        rows = make_rows(counts, await engine.queues.list(DEFAULT_TENANT), EVERYONE, clock.now())
+        return {problem.subject: problem.level for problem in queue_problems(rows)}
+
+    assert await problems() == {"dead": "warning", "full": "critical"}
+    clock.advance(seconds=700)
+    assert await problems() == {"dead": "warning", "full": "critical", "waiting": "warning", "expiring": "critical"}
