@@ -70,7 +70,7 @@ demo-pipeline: $(DEVELOPMENT) ## Run all Spark pipelines on generated data
 lock: $(DEVELOPMENT) ## Update the lock files to the newest versions
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --group build \
 		--output-file requirements.lock pyproject.toml
-	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --extra spark --extra consumer --group dev \
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile $(LOCK) --extra spark --extra consumer --extra mcp --extra otel --group dev \
 		--constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove .venv and all generated files
