@@ -2,10 +2,12 @@
 
 One session calls each function in turn with its contenders, a transaction per call, and reads the CPU time of its own
 PostgreSQL process. A contender named `plain` is a table per queue with the least SQL that does the same: no tenants, no
-counters, no dead letters. With --pgmq FILE (`pgmq.sql`, as in the wheel `pgmq`), PGMQ runs beside it.
+counters, no dead letters. With --pgmq FILE (`pgmq.sql`, as in the wheel `pgmq`), PGMQ runs beside it. Then pgbench runs
+the loads of several clients in `bench.sql_clients`.
 
-    python -m bench.sql                        about a minute
+    python -m bench.sql                        about two minutes
     python -m bench.sql --rounds 9 --pgmq site-packages/pgmq/sql/pgmq.sql
+    python -m bench.sql --only clients         without the calls of one session
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ import argparse
 import asyncio
 import os
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
 import asyncpg
 
+from bench import sql_clients
 from bench.processes import conditions
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
@@ -151,14 +155,19 @@ async def cycle(contender: Contender, size: int) -> None:
         assert len(await contender.call("pop", f"pop {size}", size)) == size
 
 
-async def run(dsn: str, rounds: int, pgmq: str | None) -> list[Contender]:
+async def install_pgmq(dsn: str, text: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("create schema if not exists pgmq")
+    await connection.execute(text)
+    await connection.close()
+
+
+async def run(dsn: str, rounds: int, pgmq: bool) -> list[Contender]:
     kinds: list[type[Contender]] = [Penstock, Plain]
     setup = await asyncpg.connect(dsn)
     await setup.execute(PLAIN)
     await setup.execute("select penstock.create_queue('work')")
-    if pgmq is not None:
-        await setup.execute("create schema if not exists pgmq")
-        await setup.execute(pgmq)
+    if pgmq:
         await setup.execute("select pgmq.create('work')")
         kinds.append(Pgmq)
     await setup.close()
@@ -197,8 +206,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pgmq", type=Path, help="file pgmq.sql")
+    parser.add_argument("--only", choices=["calls", "clients"], help="run one half")
     options = parser.parse_args()
-    pgmq = options.pgmq.read_text("utf-8") if options.pgmq else None
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         os.chmod(folder, 0o755)
         embedded = EmbeddedPostgres(Path(folder) / "data")
@@ -206,10 +215,27 @@ def main() -> None:
         try:
             asyncio.run(migrate(embedded.dsn))
             print(f"conditions: {conditions()}; embedded PostgreSQL, synchronous_commit off, default planner settings")
-            print(f"CPU µs inside PostgreSQL per call; lower quartile of {CALLS}, median of {options.rounds} rounds")
-            show(asyncio.run(run(embedded.dsn, options.rounds, pgmq)))
+            if options.pgmq:
+                asyncio.run(install_pgmq(embedded.dsn, options.pgmq.read_text("utf-8")))
+            if options.only != "clients":
+                print(
+                    f"CPU µs inside PostgreSQL per call; lower quartile of {CALLS}, median of {options.rounds} rounds"
+                )
+                show(asyncio.run(run(embedded.dsn, options.rounds, bool(options.pgmq))))
+            if options.only != "calls":
+                postmaster = int((Path(folder) / "data" / "postgresql" / "postmaster.pid").read_text().split()[0])
+                print(f"pgbench; CPU µs of PostgreSQL per message; median of {options.rounds} rounds; above 1 is ours")
+                sql_clients.show(
+                    asyncio.run(
+                        sql_clients.run(embedded.dsn, postmaster, options.rounds, bool(options.pgmq), print_progress)
+                    )
+                )
         finally:
             embedded.stop()
+
+
+def print_progress(title: str) -> None:
+    print(f"... {title}", file=sys.stderr)
 
 
 if __name__ == "__main__":
