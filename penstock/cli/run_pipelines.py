@@ -136,6 +136,8 @@ def run_cdc(
     compact_every: Annotated[
         int | None, typer.Option(min=0, help="Merge small files after this many batches; 0 means never.")
     ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the lake with the tables at the end.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Verify, and replace rows that differ.")] = False,
 ) -> None:
     """Tables of PostgreSQL into the lake: their current rows, and the history of every row."""
     from penstock.spark.pipelines.change_data import ChangeData
@@ -152,6 +154,8 @@ def run_cdc(
             skip_lost=skip_lost,
             max_events=EVENTS_PER_BATCH if max_events is None else max_events,
             compact_every=COMPACT_EVERY if compact_every is None else compact_every,
+            verify=verify,
+            repair=repair,
         )
     )
 

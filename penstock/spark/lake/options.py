@@ -10,8 +10,7 @@ from penstock.spark.options import OptionError
 
 KNOWN = (
     "path", "partitionBy", "tableFormat", "mergeSchema", "txnAppId", "txnVersion", "version", "pushDownFilters",
-    "checkpointLocation",
-    "queryName",
+    "startingVersion", "maxFilesPerTrigger", "skipChangeCommits", "readChangeFeed", "checkpointLocation", "queryName",
 )  # fmt: skip
 STORAGE = "storage."
 FORMATS = ("delta", "parquet")
@@ -29,6 +28,11 @@ class LakeOptions:
     version: int | None
     """Version of the table to read; None is the newest."""
     push_down: bool
+    starting_version: str | None
+    """Of a stream: `latest`, or the first version to read; None begins with all rows of the table."""
+    max_files: int | None
+    skip_changes: bool
+    change_feed: bool
     storage: dict[str, str]
     """Options of the object store. Tasks get them unchanged and resolve `env:NAME` themselves."""
 
@@ -54,8 +58,19 @@ def lake_options(options: Mapping[str, str]) -> LakeOptions:
         app_version=app_version,
         version=_number(given, "version"),
         push_down=_one_of(given, "pushDownFilters", ("true", "false"), "false") == "true",
+        starting_version=_starting(given),
+        max_files=_number(given, "maxFilesPerTrigger"),
+        skip_changes=_one_of(given, "skipChangeCommits", ("true", "false"), "false") == "true",
+        change_feed=_one_of(given, "readChangeFeed", ("true", "false"), "false") == "true",
         storage={name.removeprefix(STORAGE): value for name, value in given.items() if name.startswith(STORAGE)},
     )
+
+
+def _starting(given: Mapping[str, str]) -> str | None:
+    text = given.get("startingversion")
+    if text is not None and text != "latest":
+        _number(given, "startingVersion")
+    return text
 
 
 def _one_of(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:

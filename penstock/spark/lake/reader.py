@@ -60,7 +60,7 @@ class LakeReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         table = open_table(self._options.path, self._options.storage, self._options.version)
         kept = [each for each in table_files(table) if all(test(each) for test in self._tests)]
-        return list(_pieces(kept))
+        return list(pieces(kept))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
@@ -106,7 +106,8 @@ def table_files(table: DeltaTable) -> list[TableFile]:
     ]
 
 
-def _pieces(files: Iterable[TableFile]) -> Iterator[Piece]:
+def pieces(files: Iterable[TableFile]) -> Iterator[Piece]:
+    """The files, grouped for tasks; one empty piece when there are none."""
     piece = Piece([])
     filled = 0
     for each in files:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
 from penstock.spark.lake.options import lake_options
 from penstock.spark.lake.reader import FilteringLakeReader, LakeReader
 from penstock.spark.lake.schemas import spark_schema
 from penstock.spark.lake.sink import LakeStreamWriter, LakeWriter
+from penstock.spark.lake.stream import CHANGE_COLUMNS, ChangeFeedReader, LakeStreamReader
 from penstock.spark.lake.table import open_table
 from penstock.spark.options import OptionError
 
@@ -20,11 +27,20 @@ class LakeSource(DataSource):
 
     def schema(self) -> StructType:
         options = lake_options(self.options)
-        return spark_schema(open_table(options.path, options.storage, options.version))
+        found = spark_schema(open_table(options.path, options.storage, options.version))
+        return StructType([*found.fields, *CHANGE_COLUMNS]) if options.change_feed else found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = lake_options(self.options)
+        if options.change_feed:
+            raise OptionError("readChangeFeed", "is for streaming reads")
         return (FilteringLakeReader if options.push_down else LakeReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = lake_options(self.options)
+        if options.version is not None:
+            raise OptionError("version", "is for batch reads; give startingVersion")
+        return (ChangeFeedReader if options.change_feed else LakeStreamReader)(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return LakeWriter(lake_options(self.options), schema, overwrite)

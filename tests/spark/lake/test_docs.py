@@ -38,7 +38,8 @@ def test_the_programs_of_the_page_run(
 
 
 def test_every_option_is_documented() -> None:
-    documented = [name for row in rows(section(page("docs/lake.md"), "## Write")) for name in quoted(row[0])]
+    sections = [section(page("docs/lake.md"), title) for title in ("## Write", "## Read as a stream")]
+    documented = [name for text in sections for row in rows(text) for name in quoted(row[0])]
 
     # Two of them are Spark's own, which it hands on.
     assert sorted(documented) == sorted([*(set(KNOWN) - {"checkpointLocation", "queryName"}), "storage.*"])

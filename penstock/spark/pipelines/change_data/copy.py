@@ -149,8 +149,7 @@ def _copy(spark: SparkSession, url: str, mirrors: Sequence[tuple[Mirror, Tracked
                 raise ChangeDataError(f"table {table.name} is partitioned: track its partitions instead")
             key, columns = copied_columns(database, table)
             check_names(str(table.name), [column.name for column in columns], OWN)
-            pages = int(database.value(SQL["pages"], mirror.name.schema, mirror.name.table))
-            texts = _texts(spark, url, snapshot.name, [*_queries(mirror.name, columns, pages)], columns)
+            texts = source_texts(spark, url, database, snapshot, mirror.name, columns)
             for each in mirror.tables:
                 each.clear_unless(columns)
             _fill(spark, mirror, texts, columns, key, snapshot.moment)
@@ -199,13 +198,21 @@ def _write(rows: DataFrame, path: str, **options: str) -> None:
     rows.write.format("penstock_lake").options(path=path, mergeSchema="true", **options).mode("overwrite").save()
 
 
-def _texts(
-    spark: SparkSession, url: str, snapshot: str, queries: Sequence[str], columns: Sequence[Column]
+def source_texts(
+    spark: SparkSession,
+    url: str,
+    database: Database,
+    snapshot: Snapshot,
+    name: TableName,
+    columns: Sequence[Column],
 ) -> DataFrame:
+    """The rows of a source table within the snapshot, as texts."""
+    pages = int(database.value(SQL["pages"], name.schema, name.table))
     spark.dataSource.register(PiecesSource)
     schema = StructType([StructField(column.name, StringType(), True) for column in columns])
     reader = spark.read.format(PiecesSource.name()).schema(schema)
-    return reader.options(url=url, snapshot=snapshot, queries=json.dumps(queries)).load()
+    queries = json.dumps([*_queries(name, columns, pages)])
+    return reader.options(url=url, snapshot=snapshot.name, queries=queries).load()
 
 
 def _queries(name: TableName, columns: Sequence[Column], pages: int) -> Iterator[str]:

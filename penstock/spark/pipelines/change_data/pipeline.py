@@ -28,6 +28,7 @@ from penstock.spark.pipelines.change_data.source import (
 )
 from penstock.spark.pipelines.change_data.tables import HISTORY, OWN
 from penstock.spark.pipelines.change_data.upkeep import compact_and_vacuum
+from penstock.spark.pipelines.change_data.verifying import MOST_REPAIRED, Difference, verify
 from penstock.spark.pipelines.claims import in_lake
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.run import Run
@@ -61,12 +62,18 @@ class ChangeData(Pipeline):
     max_events: int = EVENTS_PER_BATCH
     compact_every: int = COMPACT_EVERY
     """Batches between compactions of small files. A run also compacts at its end, unless this is 0."""
+    verify: bool = False
+    """Whether to compare the lake with the source at the end; differences are an error unless they are repaired."""
+    repair: bool = False
+    """Whether to replace rows that differ by those of the source; includes `verify`."""
 
     def check(self, follow: bool) -> None:
         if not self.streams:
             raise ChangeDataError("give at least one --stream")
         if self.install and (not self.tables or len(self.streams) != 1):
             raise ChangeDataError("--install needs --table for each table, and exactly one --stream")
+        if follow and (self.verify or self.repair):
+            raise ChangeDataError("--verify and --repair compare once and end: omit --follow")
 
     def check_database(self, url: str) -> None:
         with closing(Database(url)) as database:
@@ -95,11 +102,35 @@ class ChangeData(Pipeline):
             queries = [self._start(run, stream) for stream in self.streams]
             run.note("applying changes")
             run.watch(*queries)
+            if self.verify or self.repair:
+                self._verify(run, database)
             if self.compact_every:
                 run.note("compacting")
                 names = {each.name for stream in self.streams for each in tracked(database, stream, self.tables)}
                 compact_and_vacuum([table for name in names for table in self._mirror(run, name).tables])
         run.note(None)
+
+    def _verify(self, run: Run, database: Database) -> None:
+        found: list[Difference] = []
+        for stream in self.streams:
+            tick = Stream(database, stream).position(f"{self.consumer}-{stream}")
+            assert tick is not None
+            for table in tracked(database, stream, self.tables):
+                mirror = self._mirror(run, table.name)
+                if mirror.copied:
+                    run.note(f"comparing {table.name}")
+                    found += verify(
+                        run.spark, run.url, mirror, table, stream=stream, tick=tick, repair=self.repair
+                    )  # fmt: skip
+        run.results += [each.described(self.repair) for each in found]
+        wrong = [each for each in found if each.total or each.unjudged]
+        if any(each.total > MOST_REPAIRED for each in wrong):
+            raise ChangeDataError(f"more than {MOST_REPAIRED} rows differ: run --repair again, or make a new copy")
+        if wrong and not self.repair:
+            total = sum(each.total for each in wrong)
+            raise ChangeDataError(
+                f"{total} rows of the lake differ from their source: run with --repair to replace them"
+            )
 
     def _track(self, database: Database) -> None:
         for table in self.tables:
