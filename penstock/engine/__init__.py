@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from penstock.clock import Clock, SystemClock
 from penstock.engine.audit import Audit
+from penstock.engine.insights.follow import Follow
 from penstock.engine.insights.gauges import Gauges
 from penstock.engine.insights.history import History
 from penstock.engine.insights.insights import Insights
@@ -79,6 +80,7 @@ class Engine:
         self.records = Records(store, clock)
         self.pipelines = Pipelines(store, clock)
         self.insights = Insights(store, clock)
+        self.follow = Follow(store, clock, self.jobs)
         self.gauges = Gauges(store, clock)
         self.overview = Overview(store, clock)
         self.history = History(store, clock)

@@ -33,6 +33,7 @@ from penstock.model import (
     Token,
 )
 from penstock.store.audit import AuditStore
+from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
 from penstock.store.insights import InsightStore
 from penstock.store.jobs import JobStore
@@ -60,6 +61,8 @@ class Store(Protocol):
     """Whether a schedule's publish finds its subscribers by itself; otherwise the engine passes them along."""
     audit: AuditStore
     """The audit log."""
+    follow: FollowStore
+    """Timelines of single messages, events and publishes."""
     gauges: GaugeStore
     """How much there is to do, for the metrics."""
     jobs: JobStore

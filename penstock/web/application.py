@@ -17,8 +17,10 @@ from penstock.web import assets
 from penstock.web.charts import Charts
 from penstock.web.pages.admin import AdminPages
 from penstock.web.pages.deliveries import DeliveryPages
+from penstock.web.pages.follow import FollowPages
 from penstock.web.pages.jobs import JobPages
 from penstock.web.pages.overview import Overview
+from penstock.web.pages.pipelines import PipelinePages
 from penstock.web.pages.queue import QueuePages
 from penstock.web.pages.queues import QueueList
 from penstock.web.pages.schedules import SchedulePages
@@ -72,6 +74,8 @@ def build(
         *TopicPages(site).routes(),
         *DeliveryPages(site).routes(),
         *StreamPages(site).routes(),
+        *PipelinePages(site).routes(),
+        *FollowPages(site).routes(),
         *AdminPages(site).routes(),
         *Charts(site).routes(),
     ]

@@ -29,7 +29,7 @@ KINDS_BY_NAME = frozenset(kind.value for kind in SampleKind)
 class Line:
     label: str
     field: str
-    """Of `Series`."""
+    """Of the series, such as `Series`."""
     colour: str
     """Class of the line, and name of the colour in the style sheet."""
 
@@ -92,7 +92,7 @@ class Charts:
         except Forbidden:
             return []
         source = f"/ui/charts/{kind}?{urlencode({'name': name, 'span': span.value})}"
-        return [_drawing(chart, series, source) for chart in charts]
+        return [drawing_of(chart, series, source) for chart in charts]
 
     async def _series(self, principal: Principal, kind: SampleKind, name: str, span: Span) -> Series:
         reached = name.partition("/")[0] if kind is SampleKind.CONSUMER else name
@@ -114,7 +114,7 @@ def _kind(text: str) -> SampleKind:
     return SampleKind(text)
 
 
-def _drawing(chart: Chart, series: Series, source: str) -> Drawing:
+def drawing_of(chart: Chart, series: object, source: str) -> Drawing:
     values: list[Sequence[float | None]] = [getattr(series, line.field) for line in chart.lines]
     most = max((value for line in values for value in line if value is not None), default=0.0)
     paths = tuple((line.colour, path_of_line(numbers, most)) for line, numbers in zip(chart.lines, values, strict=True))

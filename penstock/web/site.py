@@ -43,6 +43,8 @@ PAGES = (
     ("/ui/topics", "Topics"),
     ("/ui/streams", "Streams"),
     ("/ui/schedules", "Schedules"),
+    ("/ui/pipelines", "Pipelines"),
+    ("/ui/follow", "Follow"),
     ("/docs", "API"),
     ("/metrics", "Metrics"),
 )

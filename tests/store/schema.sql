@@ -632,6 +632,10 @@ CREATE FUNCTION penstock.fold_job_counts() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_beginnings text[], p_recent integer, p_limit integer) RETURNS TABLE(queue_name text, ev_id bigint, ev_type text, ev_time timestamp with time zone, ev_retry integer, trace text, read_by text[], unread_by text[], deaths json)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -1082,6 +1086,10 @@ CREATE FUNCTION penstock.stream_facts(p_since timestamp with time zone, p_until 
 
 CREATE FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.stream_places(p_queue integer, p_txid xid8) RETURNS TABLE(co_name text, has_read boolean)
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.stream_queue(p_tenant bigint, p_name text) RETURNS text
@@ -1939,9 +1947,13 @@ ALTER TABLE ONLY penstock.topics
 ALTER TABLE ONLY penstock.waiting
     ADD CONSTRAINT waiting_pkey PRIMARY KEY (queue_id, node);
 
+CREATE INDEX archive_id ON penstock.archive USING btree (tenant_id, id);
+
 CREATE INDEX archive_moments ON penstock.archive USING brin (archived_at) WITH (autosummarize='on');
 
 CREATE INDEX archive_time ON penstock.archive USING btree (tenant_id, queue, archived_at);
+
+CREATE INDEX archive_trace ON penstock.archive USING btree (tenant_id, trace COLLATE "C") WHERE (trace IS NOT NULL);
 
 CREATE INDEX archive_txid ON penstock.archive USING btree (tenant_id, txid);
 
@@ -1960,6 +1972,8 @@ CREATE INDEX deliveries_due ON penstock.deliveries USING btree (lane, due_at) WH
 CREATE INDEX deliveries_exhausted ON penstock.deliveries USING btree (finished_at) WHERE (state = 3);
 
 CREATE INDEX deliveries_list ON penstock.deliveries USING btree (tenant_id, id);
+
+CREATE INDEX deliveries_message ON penstock.deliveries USING btree (tenant_id, message_id);
 
 CREATE INDEX deliveries_states ON penstock.deliveries USING btree (tenant_id, state, id);
 
@@ -1996,6 +2010,8 @@ CREATE INDEX messages_hidden ON penstock.messages USING btree (bin_id, visible_a
 CREATE INDEX messages_placed ON penstock.messages USING btree (bin_id, group_id) WHERE ((group_id IS NOT NULL) AND (state <> 3));
 
 CREATE INDEX messages_ready ON penstock.messages USING btree (bin_id, place) WHERE (state = 0);
+
+CREATE INDEX messages_trace ON penstock.messages USING btree (trace COLLATE "C") WHERE (trace IS NOT NULL);
 
 CREATE UNIQUE INDEX move_tasks_running ON penstock.move_tasks USING btree (source_id) WHERE (state = 'running'::text);
 
@@ -2320,6 +2336,8 @@ REVOKE ALL ON FUNCTION penstock.fold_counts() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.fold_job_counts() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_beginnings text[], p_recent integer, p_limit integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.group_key(p_bin bigint, p_group text) FROM PUBLIC;
@@ -2544,6 +2562,8 @@ REVOKE ALL ON FUNCTION penstock.store_sends(p_entries penstock.send_entry[], p_i
 REVOKE ALL ON FUNCTION penstock.stream_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.stream_lag(p_ticks jsonb, p_now timestamp with time zone, OUT lag_events bigint, OUT lag_s double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.stream_places(p_queue integer, p_txid xid8) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.stream_queue(p_tenant bigint, p_name text) FROM PUBLIC;
 

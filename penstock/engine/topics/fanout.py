@@ -37,6 +37,7 @@ from penstock.model.topics import (
     Topic,
     sequence_text,
 )
+from penstock.model.traces import trace_of_publish
 
 LONGEST_GROUP = 128
 TURN_S = 0.01
@@ -199,7 +200,7 @@ class _Making:
             delay_s=publish.delay_s,
             attributes=publish.attributes if raw else None,
             headers=publish.headers if raw else None,
-            trace=publish.trace,
+            trace=publish.trace or trace_of_publish(publish.id),
             size=self._size if raw else None,
         )
         if send.queue.endswith(".fifo"):

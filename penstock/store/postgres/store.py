@@ -33,12 +33,14 @@ from penstock.model import (
 )
 from penstock.store import WakeUp
 from penstock.store.audit import AuditStore
+from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
 from penstock.store.insights import InsightStore
 from penstock.store.jobs import JobStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
 from penstock.store.postgres.connections import Connections, translated
+from penstock.store.postgres.insights.follow import PostgresFollow
 from penstock.store.postgres.insights.gauges import PostgresGauges
 from penstock.store.postgres.insights.insights import PostgresInsights
 from penstock.store.postgres.insights.pipelines import PostgresPipelines
@@ -83,6 +85,7 @@ class PostgresStore:
         self._connections = Connections(dsn, max_connections, self._node, default)
         self.audit: AuditStore = PostgresAudit(self._connections)
         self.rate_limits: RateLimitStore = PostgresRateLimits(self._connections)
+        self.follow: FollowStore = PostgresFollow(self._connections)
         self.gauges: GaugeStore = PostgresGauges(self._connections)
         self.samples: SampleStore = PostgresSamples(self._connections)
         self.jobs: JobStore = PostgresJobs(self._connections, self._node)

@@ -30,6 +30,7 @@ from penstock.model import (
 )
 from penstock.store import WakeUp
 from penstock.store.audit import AuditStore
+from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
 from penstock.store.insights import InsightStore, NoInsights
 from penstock.store.jobs import JobStore
@@ -40,6 +41,7 @@ from penstock.store.rate_limits import RateLimitStore
 from penstock.store.samples import SampleStore
 from penstock.store.schedules import ScheduleStore
 from penstock.store.sqlite.connection import Database
+from penstock.store.sqlite.insights.follow import SqliteFollow
 from penstock.store.sqlite.insights.gauges import SqliteGauges
 from penstock.store.sqlite.insights.samples import SqliteSamples
 from penstock.store.sqlite.jobs.jobs import SqliteJobs
@@ -75,6 +77,7 @@ class SqliteStore:
         self.topics: TopicStore = SqliteTopics(self._database)
         self.audit: AuditStore = SqliteAudit(self._database)
         self.rate_limits: RateLimitStore = SqliteRateLimits(self._database)
+        self.follow: FollowStore = SqliteFollow(self._database)
         self.gauges: GaugeStore = SqliteGauges(self._database)
         self.samples: SampleStore = SqliteSamples(self._database)
         self.jobs: JobStore = SqliteJobs(self._database)

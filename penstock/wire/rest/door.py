@@ -20,6 +20,7 @@ from penstock.wire.http.router import Route
 from penstock.wire.openapi import Operation
 from penstock.wire.rest.deliveries import DeliveryRoutes
 from penstock.wire.rest.events import EventRoutes
+from penstock.wire.rest.follow import FollowRoutes
 from penstock.wire.rest.insights import InsightRoutes
 from penstock.wire.rest.messages import MessageRoutes
 from penstock.wire.rest.outbox import OutboxRoutes
@@ -79,6 +80,7 @@ class Rest:
             *StreamRoutes(engine).operations(),
             *PipelineRoutes(engine).operations(),
             *InsightRoutes(engine).operations(),
+            *FollowRoutes(engine).operations(),
             *TopicRoutes(engine).operations(),
             *TenantRoutes(engine).operations(),
             *StatusRoutes(engine).operations(),

@@ -14,7 +14,7 @@ from zlib import crc32
 from penstock.engine.queues.queues import Queues
 from penstock.errors import InvalidReceipt
 from penstock.model import Message, TenantId
-from penstock.wire.uuids import uuid_text
+from penstock.model.uuids import uuid_text
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _TAGS = 22

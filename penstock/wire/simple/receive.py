@@ -14,6 +14,7 @@ from penstock.engine.checks import check_name, check_range
 from penstock.engine.queues.messages import Messages
 from penstock.errors import Forbidden, Invalid, QueueNotFound
 from penstock.model import Message, Queue, Receive, Scope
+from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.http.bodies import REMEMBERED_BYTES
 from penstock.wire.http.messages import Request, Response
@@ -22,7 +23,6 @@ from penstock.wire.simple import types as shapes
 from penstock.wire.simple.queues import ImplicitQueues
 from penstock.wire.simple.settings import SimpleSettings
 from penstock.wire.simple.types import read
-from penstock.wire.uuids import uuid_of
 
 
 class Kept(Struct):

@@ -13,6 +13,7 @@ from penstock.engine.checks import check_range, check_send
 from penstock.engine.queues.messages import Messages
 from penstock.errors import Invalid, InvalidName, PenstockError, QueueNotFound, TooLarge
 from penstock.model import Scope, Send, Sent
+from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.http.bodies import read_query
 from penstock.wire.http.messages import Refusal, Request, Response
@@ -21,7 +22,6 @@ from penstock.wire.simple.faults import duplicate_message, invalid_request, prob
 from penstock.wire.simple.queues import ImplicitQueues
 from penstock.wire.simple.settings import SimpleSettings
 from penstock.wire.simple.types import read
-from penstock.wire.uuids import uuid_of
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 DEDUP_ID = re.compile(r"[A-Za-z0-9]{1,128}")

@@ -12,12 +12,12 @@ from penstock.engine.queues.queues import Queues
 from penstock.errors import Conflict, QueueNotFound
 from penstock.model import MoveState, MoveTask, Scope
 from penstock.model.arns import parse_arn, queue_arn
+from penstock.model.uuids import number_of, uuid_of
 from penstock.wire.aws.errors import AwsError, invalid, invalid_value, missing
 from penstock.wire.aws.gateway import Call
 from penstock.wire.sqs import types as shapes
 from penstock.wire.sqs.errors import sqs_error
 from penstock.wire.sqs.names import queue_in_arn
-from penstock.wire.uuids import number_of, uuid_of
 
 MOST_TASKS = 10
 RATE = limits.MOVE_RATE

@@ -11,6 +11,7 @@ from penstock.engine.queues import receipts
 from penstock.engine.queues.messages import Messages
 from penstock.model import Message, Receive, Scope
 from penstock.model.arns import queue_arn
+from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import attributes_md5, body_md5
 from penstock.wire.aws.errors import invalid_value
 from penstock.wire.aws.gateway import Call
@@ -23,7 +24,6 @@ from penstock.wire.sqs.queue_cache import QueueCache
 from penstock.wire.sqs.receive_attempts import Attempts
 from penstock.wire.sqs.types import AttributeOut, Received, ReceiveMessage
 from penstock.wire.sqs.types import Message as MessageOut
-from penstock.wire.uuids import uuid_of
 
 MOST = 10
 WAIT_S = (0, 20)

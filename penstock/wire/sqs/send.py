@@ -8,6 +8,7 @@ from penstock.engine.queues.messages import Messages
 from penstock.errors import Invalid, PenstockError, QueueNotFound, TooLarge
 from penstock.model import Queue, Scope
 from penstock.model import Sent as Stored
+from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.aws.errors import AwsError, invalid
 from penstock.wire.aws.gateway import Call
@@ -17,7 +18,6 @@ from penstock.wire.sqs.message_checks import Checked, check_message, size_of
 from penstock.wire.sqs.names import queue_name, sequence_number
 from penstock.wire.sqs.queue_cache import QueueCache
 from penstock.wire.sqs.types import FailedEntry, SendEntry, SendMessage, SendMessageBatch, Sent, SentBatch, SentEntry
-from penstock.wire.uuids import uuid_of
 
 BATCH_BYTES = 1_048_576
 NO_DEDUP_ID = (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from penstock.model.arns import parse_arn, partition_of
+from penstock.model.uuids import number_of, uuid_of
 from penstock.wire.aws import json_protocol as aws_json
 from penstock.wire.aws import query_protocol as aws_query
 from penstock.wire.aws import xml as aws_xml
@@ -22,7 +23,6 @@ from penstock.wire.aws.errors import AwsError
 from penstock.wire.aws.shapes import Given, ListPlan, MapPlan, Plan, Result, Scalar, StructPlan, plan
 from penstock.wire.sqs import types as shapes
 from penstock.wire.sqs.names import sequence_number
-from penstock.wire.uuids import number_of, uuid_of
 from tests.effort import examples
 from tests.wire.amazon import NAMESPACE, flatten
 

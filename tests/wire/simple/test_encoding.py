@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import DEFAULT_TENANT, Message, Queue, QueueSettings
+from penstock.model.uuids import number_of
 from penstock.wire.simple.receipts import decode, tag_of
 from penstock.wire.simple.receive import encoded
 from penstock.wire.simple.types import ReceivedMessage
-from penstock.wire.uuids import number_of
 
 SENT = datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC)
 RECEIVED = datetime(2026, 1, 2, 3, 5, 6, 1, tzinfo=UTC)

@@ -40,7 +40,7 @@ def claim(
         if row["due_at"] <= now and room > 0:
             until = now + int(lease_s * SECOND)
             rows = session.all("claim_lane", lane=lane, now=now, until=until, limit=room)
-            claimed += [_delivery(found) for found in rows]
+            claimed += [delivery_of(found) for found in rows]
     return claimed
 
 
@@ -69,7 +69,7 @@ def get(session: Session, tenant: TenantId, delivery_id: int) -> Delivery:
     row = session.first("get_delivery", tenant=tenant, id=delivery_id)
     if row is None:
         raise DeliveryNotFound()
-    return _delivery(row)
+    return delivery_of(row)
 
 
 def list_deliveries(
@@ -88,7 +88,7 @@ def list_deliveries(
         subscription=subscription_id,
         limit=limit,
     )
-    return [_delivery(row) for row in rows]
+    return [delivery_of(row) for row in rows]
 
 
 def replay(session: Session, tenant: TenantId, delivery_id: int, now: int) -> Delivery:
@@ -108,7 +108,7 @@ def sweep(session: Session, now: int, delivered_before: int, exhausted_before: i
     return removed
 
 
-def _delivery(row: sqlite3.Row) -> Delivery:
+def delivery_of(row: sqlite3.Row) -> Delivery:
     delays = row["delays"]
     return Delivery(
         id=row["id"],

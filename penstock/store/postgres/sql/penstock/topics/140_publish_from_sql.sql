@@ -71,7 +71,11 @@ begin
     null,
     array_fill(p_publish.attributes::text, array[v_count]),
     array_fill(p_publish.headers::text, array[v_count]),
-    null,
+    -- The publish begins a trace with its own id.
+    array_fill(
+      format('00-%s-%s-00', replace(p_publish.message_id, '-', ''), left(replace(p_publish.message_id, '-', ''), 16)),
+      array[v_count]
+    ),
     null,
     p_publish.published_at
   );

@@ -1,4 +1,4 @@
-"""UUIDs for our numbers, where a protocol knows messages and tasks by UUIDs. The doors share them."""
+"""UUIDs for our numbers, where a protocol knows messages and tasks by UUIDs. Protocols and searches share them."""
 
 from __future__ import annotations
 
