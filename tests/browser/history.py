@@ -6,12 +6,14 @@ import json
 import math
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import asyncpg
 
 DAY_S = 86_400
 QUEUES = {"demo-orders": 3.0, "demo-kitchen": 2.6, "demo-payments.fifo": 2.8, "demo-failed": 0.02, "": 8.5}
 JOBS = {"demo-emails": 40, "demo-invoices": 25, "": 65}
+MEASURED = (("queue", "demo-orders", 3.0), ("job", "demo-emails", 0.4), ("stream", "demo-audit", 1.2))
 ERRORS = (
     ("job", "demo-emails", "SMTP server answered <number>", 61),
     ("delivery", "demo.order.paid", "connection refused", 44),
@@ -74,11 +76,7 @@ async def _insights(connection: asyncpg.Connection, now: datetime, chance: rando
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     for step, length, count in (("hour", 3600, 26), ("day", DAY_S, 31)):
         first = hour if step == "hour" else hour.replace(hour=0)
-        for kind, name, scale in (
-            ("queue", "demo-orders", 3.0),
-            ("job", "demo-emails", 0.4),
-            ("stream", "demo-audit", 1.2),
-        ):
+        for kind, name, scale in MEASURED:
             for back in range(count):
                 at = first - timedelta(seconds=length * back)
                 sent = int(scale * length * (_busy(at) if step == "hour" else chance.uniform(0.5, 0.7)))
@@ -107,7 +105,7 @@ async def _runs(connection: asyncpg.Connection, now: datetime) -> None:
             for name, rows, ticks in (("events", 184_220, {"demo-audit": 9120}), ("messages", 96_411, {}))
         ]
     }  # fmt: skip
-    runs = (
+    runs: tuple[tuple[Any, ...], ...] = (
         ("import", {"source": "redis"}, "failed", 90, 50, 1200, None, None, "connection refused", {}),
         ("cdc", {"tables": ["shop.orders"]}, "done", 60, 44, 48_210, 0, None, None, {}),
         ("insights", {"days": 2}, "done", 30, 28, 310_992, None, "26 hours", None, {}),
