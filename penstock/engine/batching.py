@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+from penstock.engine.answers import Answer
 from penstock.errors import Unavailable
 
 Item = TypeVar("Item")
@@ -43,7 +44,7 @@ class Batcher(Generic[Item, Result]):
         self._linger_s = linger_s
         self._observe = observe
         self._abandoned = abandoned
-        self._waiting: deque[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = deque()
+        self._waiting: deque[tuple[Sequence[Item], Answer[Sequence[Result]]]] = deque()
         self._runner: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -51,18 +52,17 @@ class Batcher(Generic[Item, Result]):
     def idle(self) -> bool:
         return self._runner is None and not self._waiting
 
-    def submit(self, items: Sequence[Item]) -> asyncio.Future[Sequence[Result]]:
+    def submit(self, items: Sequence[Item]) -> Answer[Sequence[Result]]:
         """One result per item, in order. The items of one call stay together in one batch."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Sequence[Result]] = loop.create_future()
+        answer: Answer[Sequence[Result]] = Answer()
         if not self._enabled:
-            task = loop.create_task(self._call([(items, answer)]))
+            task = asyncio.get_running_loop().create_task(self._call([(items, answer)]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return answer
         self._waiting.append((items, answer))
         if self._runner is None:
-            self._runner = loop.create_task(self._run())
+            self._runner = asyncio.get_running_loop().create_task(self._run())
         return answer
 
     async def drain(self) -> None:
@@ -80,15 +80,20 @@ class Batcher(Generic[Item, Result]):
         finally:
             self._runner = None
 
-    def _take(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
-        batch = [self._waiting.popleft()]
+    def _take(self) -> list[tuple[Sequence[Item], Answer[Sequence[Result]]]]:
+        waiting = self._waiting
+        if len(waiting) <= self._limit and sum([len(items) for items, _ in waiting]) <= self._limit:
+            batch = list(waiting)
+            waiting.clear()
+            return batch
+        batch = [waiting.popleft()]
         size = len(batch[0][0])
-        while self._waiting and size + len(self._waiting[0][0]) <= self._limit:
-            batch.append(self._waiting.popleft())
+        while waiting and size + len(waiting[0][0]) <= self._limit:
+            batch.append(waiting.popleft())
             size += len(batch[-1][0])
         return batch
 
-    async def _call(self, batch: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]) -> None:
+    async def _call(self, batch: list[tuple[Sequence[Item], Answer[Sequence[Result]]]]) -> None:
         if len(batch) == 1:
             items: Sequence[Item] = batch[0][0]
         else:
@@ -110,9 +115,7 @@ class Batcher(Generic[Item, Result]):
                 self._abandoned(group, part)
             start = end
 
-    async def _fail(
-        self, batch: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]], error: Exception
-    ) -> None:
+    async def _fail(self, batch: list[tuple[Sequence[Item], Answer[Sequence[Result]]]], error: Exception) -> None:
         # The shared statement was rolled back whole. Unless the database is away, one caller's oddity must
         # not fail its neighbours: each is tried alone, and only the odd one sees the error.
         if len(batch) == 1 or isinstance(error, Unavailable):
@@ -135,7 +138,7 @@ class KeyedBatchers(Generic[Item, Result]):
         self._shared = make()
         self._batchers: dict[Hashable, Batcher[Item, Result]] = {}
 
-    def submit(self, items: Sequence[Item], key: Hashable = None) -> asyncio.Future[Sequence[Result]]:
+    def submit(self, items: Sequence[Item], key: Hashable = None) -> Answer[Sequence[Result]]:
         if key is None:
             return self._shared.submit(items)
         batcher = self._batchers.get(key)

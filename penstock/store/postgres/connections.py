@@ -129,6 +129,8 @@ class Connections:
         pool = self._durable if durable else self._unsynced
         if pool is None:
             raise Unavailable("the store is closed")
+        if asyncio.current_task() is None:
+            await asyncio.sleep(0)  # asyncpg needs a task: see `Direct` in penstock/wire/http/messages.py
         for attempt in range(RETRIES):
             try:
                 async with _acquired(pool) as connection:

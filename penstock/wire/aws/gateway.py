@@ -28,7 +28,7 @@ from penstock.wire.aws import xml as aws_xml
 from penstock.wire.aws.errors import AwsError, internal, invalid_action, unknown_operation
 from penstock.wire.aws.signature import AwsAuthenticator, Caller, SignatureFault, check_service, service_of
 from penstock.wire.http.head_checks import made_for_another_site
-from penstock.wire.http.messages import Refusal, Request, Response
+from penstock.wire.http.messages import Direct, Refusal, Request, Response
 from penstock.wire.http.router import Admission, Route
 
 log = logging.getLogger("penstock.http")
@@ -45,6 +45,8 @@ SMALL_BODY_BYTES = 1_048_576
 LARGE_BODY = 524_288
 """A form beyond this is read in a thread."""
 MESSAGE_ACTIONS = frozenset({"SendMessage", "SendMessageBatch", "Publish", "PublishBatch"})
+HOT_ACTIONS = frozenset({"SendMessage", "ReceiveMessage", "DeleteMessage", "SendMessageBatch", "DeleteMessageBatch"})
+"""They wait for shared statements alone, or nearly so."""
 MAX_SHOWN = 200
 """Characters of a caller's text that an error repeats."""
 
@@ -109,7 +111,7 @@ Perform = Callable[[Call, Any], Awaitable[Struct | None]]
 class Action:
     """A named action: the Struct it is given, and what performs it."""
 
-    __slots__ = ("body_bytes", "by_link", "decoder", "everywhere", "given", "name", "perform", "unsigned")
+    __slots__ = ("body_bytes", "by_link", "decoder", "everywhere", "given", "hot", "name", "perform", "unsigned")
 
     def __init__(
         self, name: str, given: type[Struct], perform: Perform, *, everywhere: bool = True, unsigned: bool = False
@@ -124,6 +126,7 @@ class Action:
         """Served to `NOBODY` too: what it is given proves enough."""
         self.by_link = unsigned or name.startswith(("Get", "List", "Check"))
         """Changes nothing, or proves itself: a link to it may be followed without a signature."""
+        self.hot = name in HOT_ACTIONS
         self.body_bytes = BODY_BYTES if name in MESSAGE_ACTIONS else SMALL_BODY_BYTES
 
 
@@ -187,7 +190,8 @@ class Gateway:
             return call.fault(unknown_operation(400))
         if request.arguments:
             call.path = request.arguments[-1]
-        return self._perform(call, *found)
+        performed = self._perform(call, *found)
+        return Direct(performed) if found[1].hot else performed
 
     def admit(self, request: Request) -> Admission:
         """Refuse a large body, by the head alone, when its sender is unknown."""

@@ -5,8 +5,8 @@ The doors are written against these few types and never touch a socket. `protoco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from typing import TYPE_CHECKING, Any
 
 from penstock.auth import Principal
 
@@ -54,6 +54,22 @@ class Response:
 NO_CONTENT = Response(204)
 
 
+class Direct:
+    """A handler's coroutine that the connection may run by itself, without a task.
+
+    It must wait for nothing but answers of the engine's batchers, or for a store; whatever needs a task of its own,
+    such as `asyncio.timeout`, comes after `await asyncio.sleep(0)`.
+    """
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: Coroutine[Any, None, Response]) -> None:
+        self.steps = steps
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        return self.steps.__await__()
+
+
 class Request:
     """One request. The whole body has arrived before a handler sees it; `Route.admit` sees the head alone."""
 
@@ -84,13 +100,19 @@ class Request:
     route: Route | None
 
     def __init__(
-        self, method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]], keep_alive: bool
+        self,
+        method: str,
+        path: str,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        keep_alive: bool,
+        found: dict[bytes, bytes] | None = None,
     ) -> None:
         self.method = method
         self.path = path
         self.query = query
         self.headers = headers
-        self.found: dict[bytes, bytes] = dict(headers)
+        self.found: dict[bytes, bytes] = dict(headers) if found is None else found
         self.keep_alive = keep_alive
         self.body: bytes | bytearray = b""
         self.client: tuple[str, int] | None = None

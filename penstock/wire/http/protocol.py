@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import types
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine, Generator
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from penstock.auth import Authenticator
+from penstock.engine.answers import Answer
 from penstock.engine.metrics import Metrics
 from penstock.errors import Unavailable
 from penstock.wire.http.asgi import AsgiExchange, Streamed
@@ -37,8 +39,9 @@ from penstock.wire.http.head_checks import (
     refusal_of,
     split_url,
 )
+from penstock.wire.http.known_heads import BLOCK_BYTES, LINE, METHODS
 from penstock.wire.http.limits import HttpLimits
-from penstock.wire.http.messages import Refusal, Refused, Request, Response
+from penstock.wire.http.messages import Direct, Refusal, Refused, Request, Response
 from penstock.wire.http.router import Admission, Route, Router
 from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
 
@@ -84,6 +87,12 @@ class PenstockProtocol(HttpToolsProtocol):
         self._waiting: deque[Request] = deque()
         self._current: Request | None = None
         self._task: asyncio.Task[None] | None = None
+        self._steps: Coroutine[Any, None, Response] | None = None
+        """The handler of the current request, when it runs without a task."""
+        self._awaited: Answer[Any] | None = None
+        """What that handler waits for."""
+        self._block: bytes | None = None
+        """Headers of the request that begins in this packet, as they came."""
         self._advancing = False
         self._served = False
         self._deaf = False
@@ -163,7 +172,7 @@ class PenstockProtocol(HttpToolsProtocol):
     # Reading
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._deaf or (self._phase == _IDLE and self._take_known(data)):
             return
         self._chunk = len(data)
         self._fed += self._chunk
@@ -178,6 +187,29 @@ class PenstockProtocol(HttpToolsProtocol):
             self._refuse(Refusal(431, "HeadersTooLarge", "the headers are too large"))
         elif self._body and self._parsed is not None and not self._parsed.held:
             self._hold_or_refuse(len(self._body))
+
+    def _take_known(self, data: bytes) -> bool:
+        """Take a whole request whose headers were read before; False leaves it to the parser."""
+        line_end = data.find(b"\r\n")
+        head_end = data.find(b"\r\n\r\n", line_end, line_end + BLOCK_BYTES)
+        if head_end < 0:
+            self._block = None
+            return False
+        block = data[line_end:head_end]
+        known = self.shared.known_heads.blocks.get(block)
+        line = LINE.fullmatch(data, 0, line_end)
+        if known is None or line is None or len(data) != head_end + 4 + known.length:
+            self._block = block if line is not None else None
+            return False
+        method, path, query = line.groups(b"")
+        request = Request(METHODS[method], path.decode("ascii"), query, known.headers, True, known.found)
+        self._find_route(request)
+        route = request.route
+        if route is None or known.length > min(route.body_bytes, self.limits.unknown_body_bytes):
+            return False
+        request.body = data[head_end + 4 :]
+        self._take(request)
+        return True
 
     def _feed(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -250,6 +282,14 @@ class PenstockProtocol(HttpToolsProtocol):
         self._check_caller(request)
         if b"expect" in request.found:
             self._go_ahead(request)
+        if self._block is not None:
+            self._learn(request)
+
+    def _learn(self, request: Request) -> None:
+        assert self._block is not None
+        if request.keep_alive and not self._upgrading:
+            self.shared.known_heads.learn(self._block, request.headers, request.found)
+        self._block = None
 
     def _find_route(self, request: Request) -> None:
         try:
@@ -392,6 +432,10 @@ class PenstockProtocol(HttpToolsProtocol):
         request.body, self._body = self._body, b""
         self._parsed = None
         self._phase = _IDLE
+        self._take(request)
+
+    def _take(self, request: Request) -> None:
+        """A whole request has come: answer it, or have it wait its turn."""
         if self._current is None and not self._waiting and not self.flow.write_paused:
             self._start(request)
         else:
@@ -463,7 +507,10 @@ class PenstockProtocol(HttpToolsProtocol):
             answer = request.ready or self._answer(request)
         except Exception as error:
             answer = self._fault(request, error)
-        if isinstance(answer, Response):
+        if type(answer) is Direct:
+            self._steps = answer.steps
+            self._step()
+        elif isinstance(answer, Response):
             self._finish(request, answer)
         else:
             self._entered = False
@@ -502,9 +549,41 @@ class PenstockProtocol(HttpToolsProtocol):
         self.tasks.discard(task)
         self._finish(request, response)
 
+    def _step(self, error: BaseException | None = None) -> None:
+        """Run a handler without a task, up to where it waits for the engine, or to its end."""
+        steps, request = self._steps, self._current
+        assert steps is not None
+        assert request is not None
+        self._awaited = None
+        try:
+            awaited = steps.send(None) if error is None else steps.throw(error)
+        except StopIteration as end:
+            response = end.value
+        except asyncio.CancelledError:
+            response = self._stopped(request)
+        except Exception as failure:
+            response = self._fault(request, failure)
+        else:
+            if type(awaited) is Answer:
+                self._awaited = awaited
+                awaited.resume = self._step
+            else:
+                # It waits for something else after all: a task carries it on.
+                self._steps = None
+                self._entered = False
+                self._task = task = self.loop.create_task(self._run(request, _carried_on(steps, awaited)))
+                self.tasks.add(task)
+            return
+        self._steps = None
+        self._finish(request, response)
+
     def _cancel(self) -> None:
         """End the handler. One that has not begun is left to: a task cancelled so early would end unseen."""
-        if self._task is not None:
+        if self._awaited is not None:
+            self._awaited.resume = None
+            self._awaited.cancel()
+            self._step(asyncio.CancelledError())
+        elif self._task is not None:
             if self._entered:
                 self._task.cancel()
             else:
@@ -595,6 +674,25 @@ class PenstockProtocol(HttpToolsProtocol):
             await self.flow.drain()
         if data and not self.transport.is_closing():
             self.transport.write(data)
+
+
+@types.coroutine
+def _carried_on(steps: Coroutine[Any, None, Response], awaited: Any) -> Generator[Any, None, Response]:
+    """The rest of a coroutine that was run up to where it waits for `awaited`."""
+    response: Response
+    waits = True
+    while waits:
+        try:
+            yield awaited
+            waits = False
+        except BaseException as error:
+            try:
+                awaited = steps.throw(error)
+            except StopIteration as end:
+                response = end.value
+                return response
+    response = yield from steps
+    return response
 
 
 def protocol_class(

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from penstock.auth import Authenticator
 from penstock.engine.metrics import Metrics
 from penstock.wire.http.faults import json_fault
+from penstock.wire.http.known_heads import KnownHeads
 from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Request, Response
 from penstock.wire.http.router import Route, Router
@@ -45,6 +46,7 @@ class Traffic:
         self.addresses: dict[str, int] = {}
         self.hosts: set[bytes] = set()
         """Host headers found to be all right, so that the next request need not ask."""
+        self.known_heads = KnownHeads()
         self.buffered = 0
         """Bytes of request bodies that did not come in one piece."""
         self.receiving: dict[Connection, None] = {}

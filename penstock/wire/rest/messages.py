@@ -27,7 +27,7 @@ from penstock.errors import (
 from penstock.model import Handle, Outcome, Receive, Scope, Send, Sent, TenantId
 from penstock.wire.http.bodies import read_body, read_query
 from penstock.wire.http.faults import status_of
-from penstock.wire.http.messages import NO_CONTENT, Request, Response
+from penstock.wire.http.messages import NO_CONTENT, Direct, Request, Response
 from penstock.wire.openapi import Operation
 from penstock.wire.rest import types as shapes
 from penstock.wire.rest.short_names import ShortNames
@@ -97,7 +97,7 @@ class MessageRoutes:
             many = read_body(_new_messages, body)
             check_range("body", len(many), limits.BATCH_ENTRIES)
             return self._send_many(principal, name, many, sync_commit)
-        return self._send_one(_send(principal.tenant, name, read_body(_new_message, body), sync_commit))
+        return Direct(self._send_one(_send(principal.tenant, name, read_body(_new_message, body), sync_commit)))
 
     async def _send_one(self, entry: Send) -> Response:
         sent = await self._messages.send(entry)
@@ -149,7 +149,7 @@ class MessageRoutes:
             dead_letter_queue=query.dead_letter_queue,
             shuffle=query.shuffle,
         )
-        return self._receive(wanted, query.wait)
+        return Direct(self._receive(wanted, query.wait))
 
     async def _receive(self, wanted: Receive, wait_s: int) -> Response:
         try:
@@ -169,7 +169,7 @@ class MessageRoutes:
     # Delete, archive, hide
 
     def delete(self, request: Request) -> Awaitable[Response]:
-        return self._delete(_handle(request))
+        return Direct(self._delete(_handle(request)))
 
     async def _delete(self, handle: Handle) -> Response:
         _check_outcome(await self._messages.delete(handle))

@@ -15,7 +15,7 @@ from penstock.auth import Principal
 from penstock.engine.queues.queues import Queues
 from penstock.errors import QueueNotFound
 from penstock.model import TenantId
-from penstock.wire.http.messages import Request, Response
+from penstock.wire.http.messages import Direct, Request, Response
 from penstock.wire.http.router import Handler
 from penstock.wire.openapi import Operation
 
@@ -40,7 +40,9 @@ class ShortNames:
                 request.arguments[0] = name + SUFFIX
             elif not principal.reaches(name) and principal.reaches(name + SUFFIX):
                 return self._serve_resolved(request, serve)
-            return self._serve(request, serve, serve(request))
+            answer = serve(request)
+            served = self._serve(request, serve, answer)
+            return Direct(served) if type(answer) is Direct else served
 
         return replace(operation, handler=handler)
 
@@ -81,7 +83,7 @@ class ShortNames:
     async def _serve(self, request: Request, serve: Handler, answer: Response | Awaitable[Response]) -> Response:
         name = request.arguments[0]
         try:
-            return await _awaited(answer)
+            return answer if isinstance(answer, Response) else await answer
         except QueueNotFound as error:
             # Nothing was changed, so the request may be served again.
             if f"'{name}'" not in error.message or not await self._find(request.principal, name):

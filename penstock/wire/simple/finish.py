@@ -15,7 +15,7 @@ from penstock.engine.checks import check_range
 from penstock.engine.queues.messages import Changed, Messages
 from penstock.errors import MessageNotFound, PenstockError, QueueNotFound
 from penstock.model import Handle, Outcome, Scope
-from penstock.wire.http.messages import Request, Response
+from penstock.wire.http.messages import Direct, Request, Response
 from penstock.wire.simple import types as shapes
 from penstock.wire.simple.receipts import QueueNames, decode
 from penstock.wire.simple.types import read
@@ -37,7 +37,9 @@ class Finishing:
         principal, receipts = request.principal, read(_delete, request.body).receipt_handles
         principal.require(Scope.RECEIVE)
         handle = self._only_handle(principal, receipts[0]) if len(receipts) == 1 else None
-        return self._delete(principal, receipts) if handle is None else self._delete_one(principal, receipts, handle)
+        if handle is None:
+            return self._delete(principal, receipts)
+        return Direct(self._delete_one(principal, receipts, handle))
 
     async def _delete_one(self, principal: Principal, receipts: list[str], handle: Handle) -> Response:
         try:

@@ -17,7 +17,7 @@ from penstock.model import Message, Queue, Receive, Scope
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.http.bodies import REMEMBERED_BYTES
-from penstock.wire.http.messages import Request, Response
+from penstock.wire.http.messages import Direct, Request, Response
 from penstock.wire.simple import receipts
 from penstock.wire.simple import types as shapes
 from penstock.wire.simple.queues import ImplicitQueues
@@ -58,7 +58,7 @@ class Receiving:
         if wait_s:
             request.wait_s = wait_s
             request.if_stopped = _NOTHING
-        return self._receive(principal, given, wait_s)
+        return Direct(self._receive(principal, given, wait_s))
 
     async def _receive(self, principal: Principal, given: shapes.ReceiveRequest, wait_s: int) -> Response:
         name, dead_letters = given.queue_name, given.dead_letter_queue_name

@@ -16,7 +16,7 @@ from penstock.model import Scope, Send, Sent
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.http.bodies import read_query
-from penstock.wire.http.messages import Refusal, Request, Response
+from penstock.wire.http.messages import Direct, Refusal, Request, Response
 from penstock.wire.simple import types as shapes
 from penstock.wire.simple.faults import duplicate_message, invalid_request, problem_of
 from penstock.wire.simple.queues import ImplicitQueues
@@ -39,7 +39,7 @@ class Sending:
 
     def send(self, request: Request) -> Awaitable[Response]:
         principal = request.principal
-        return self._send(principal, self._entry(principal, read(_one, request.body)))
+        return Direct(self._send(principal, self._entry(principal, read(_one, request.body))))
 
     def enqueue(self, request: Request) -> Awaitable[Response]:
         """The whole body is the message; the rest is in the query."""
