@@ -160,10 +160,10 @@ class PenstockHttp:
 
             class Enqueue:
                 async def one(self) -> None:
-                    await client.enqueue(QUEUE, PAYLOAD)
+                    await client.jobs.enqueue(QUEUE, PAYLOAD)
 
                 async def many(self, count: int) -> None:
-                    await client.enqueue_many([NewJob(QUEUE, PAYLOAD)] * count)
+                    await client.jobs.enqueue_many([NewJob(QUEUE, PAYLOAD)] * count)
 
             yield Enqueue()
 

@@ -5,7 +5,7 @@
 PENSTOCK_URL and PENSTOCK_TOKEN say where the server is and who is calling. Stop it with Ctrl-C or SIGTERM: it finishes
 what it has begun. Jobs say in their payload, as `task`, which function is to run them:
 
-    client.enqueue("reports", {"customer": "ada"}, task="write_report")
+    client.jobs.enqueue("reports", {"customer": "ada"}, task="write_report")
 """
 
 from __future__ import annotations

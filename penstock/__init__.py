@@ -16,13 +16,13 @@ from penstock.errors import (
     PenstockError,
     QueueFull,
     RateLimited,
+    Unauthorized,
     Unavailable,
     Unsupported,
 )
-from penstock.model import Message, Queue, QueueCounts, QueueSettings
 
 if typing.TYPE_CHECKING:
-    from penstock.client import AsyncClient, Client, Dead, Job, JobFailed, NewJob, Retry, RunningJob, Worker
+    from penstock.client import AsyncClient, Client, Dead, Job, JobFailed, Message, NewJob, Retry, RunningJob, Worker
     from penstock.client.private import PrivateNotifier, PrivateQueue, PrivateSender
     from penstock.consumer import AsyncConsumer, Consumer, MultiQueueConsumer, RateLimit, connect
 
@@ -47,14 +47,12 @@ __all__ = [
     "PrivateNotifier",
     "PrivateQueue",
     "PrivateSender",
-    "Queue",
-    "QueueCounts",
     "QueueFull",
-    "QueueSettings",
     "RateLimit",
     "RateLimited",
     "Retry",
     "RunningJob",
+    "Unauthorized",
     "Unavailable",
     "Unsupported",
     "Worker",
@@ -70,6 +68,7 @@ _LATER = {
     "Dead": "penstock.client",
     "Job": "penstock.client",
     "JobFailed": "penstock.client",
+    "Message": "penstock.client",
     "MultiQueueConsumer": "penstock.consumer",
     "NewJob": "penstock.client",
     "PrivateNotifier": "penstock.client.private",

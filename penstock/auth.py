@@ -21,7 +21,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from penstock.clock import Clock
-from penstock.errors import Forbidden
+from penstock.errors import Forbidden, Unauthorized
 from penstock.model import DEFAULT_TENANT, Scope, TenantId, Token
 
 REMEMBER_S = 2
@@ -118,7 +118,7 @@ class Sightings:
 
 
 class Authenticator:
-    """Turns an Authorization header into a principal, or `Forbidden`."""
+    """Turns an Authorization header into a principal, or `Unauthorized`."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class Authenticator:
         self._verdicts: dict[str, tuple[datetime, Principal]] = {}
 
     def remembered(self, header: str | None) -> Principal | None:
-        """The verdict when it needs no look-up; `Forbidden` when there is no header at all."""
+        """The verdict when it needs no look-up; `Unauthorized` when there is no header at all."""
         if not header:
-            raise Forbidden("an Authorization header is required")
+            raise Unauthorized("an Authorization header is required", field="authorization")
         if self.mode is Mode.OPEN:
             return EVERYONE
         verdict = self._verdicts.get(token_in(header))
@@ -170,7 +170,7 @@ class Authenticator:
             if hmac.compare_digest(offered, token.sha256) and token.aws_secret is None:
                 found = token
         if found is None or not in_force(found, now):
-            raise Forbidden("the token is unknown, expired or revoked")
+            raise Unauthorized("the token is unknown, expired or revoked", field="authorization")
         return found
 
 

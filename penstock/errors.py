@@ -25,6 +25,7 @@
     ├── QueueFull
     ├── RateLimited
     ├── Forbidden
+    │   └── Unauthorized     who is calling is not known
     ├── Unsupported          not on this store
     └── Unavailable          the database is away
 
@@ -197,6 +198,12 @@ class Forbidden(PenstockError):
     """The caller may not do this."""
 
     code = "PS050"
+
+
+class Unauthorized(Forbidden):
+    """The credentials are missing or wrong."""
+
+    code = "PS051"
 
 
 class Unsupported(PenstockError):

@@ -1,10 +1,11 @@
-"""Jobs over HTTP: a client to enqueue them and ask after them, blocking or awaited, and a worker to run them."""
+"""The Python client: queues, jobs, topics, streams and schedules over HTTP, blocking or awaited, and a worker."""
 
+from penstock.client.api.jobs import Job, JobFailed, LeasedJob
+from penstock.client.api.new_jobs import NewJob
+from penstock.client.api.queues import Message
 from penstock.client.async_client import AsyncClient
 from penstock.client.client import Client
 from penstock.client.exchange import Retries
-from penstock.client.jobs import Job, JobFailed, LeasedJob
-from penstock.client.new_jobs import NewJob
 from penstock.client.running import RunningJob
 from penstock.client.tasks import Dead, Retry
 from penstock.client.worker import Worker
@@ -16,6 +17,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "LeasedJob",
+    "Message",
     "NewJob",
     "Retries",
     "Retry",

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from penstock import errors
-from penstock.client import calls
+from penstock.client.api import jobs as calls
 from penstock.client.exchange import ONCE, exchange
 from penstock.client.running import RunningJob
 from penstock.client.transport import AsyncTransport, drive_async
@@ -80,7 +80,7 @@ class Heartbeats:
     async def _beat(self, job: RunningJob, now: float) -> None:
         told = job.take_report()
         percent, note = told or (None, None)
-        call = calls.heartbeat(job.id, job.token, self._lease_s, percent, note)
+        call = calls.heartbeat(job.leased, lease_seconds=self._lease_s, progress=percent, note=note)
         try:
             await drive_async(exchange(call, ONCE), self._transport)
         except GONE:

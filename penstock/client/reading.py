@@ -17,7 +17,7 @@ from penstock.errors import Unavailable
 
 DEEPEST = 3
 """Levels that our own answers have around a payload: a list of leases, a lease, its job."""
-OPAQUE = frozenset({"payload", "result"})
+OPAQUE = frozenset({"payload", "result", "message"})
 """Members that belong to the user: read as a whole or not at all."""
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.client.jobs import LeasedJob
+from penstock.client.api.jobs import LeasedJob
 from penstock.errors import Invalid, LeaseStale
 
 AGAIN = 0.1
@@ -36,7 +36,9 @@ class RunningJob:
         self.job = leased.job
         self.id = leased.job.id
         self.token = leased.lease_token
-        self.queue = leased.job.queue
+        self.queue_name = leased.job.queue_name
+        self.attempt = leased.job.attempt
+        """1 at the first attempt."""
         self.payload: Any = leased.job.payload
         self.leased = leased
         self.lease = lease

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from penstock.client import calls
+from penstock.client.api import jobs as calls
+from penstock.client.api.jobs import LeasedJob
 from penstock.client.exchange import Call
-from penstock.client.jobs import LeasedJob
 
 Function = Callable[..., Any]
 
@@ -68,19 +68,19 @@ class Tasks:
         raise Retry(f"this worker has no task {name!r}")
 
 
-def success(leased: LeasedJob, result: Any) -> Call[None]:
+def success(leased: LeasedJob, result: Any) -> Call[Any]:
     """The call that ends the job well; a result that is no JSON is a failure of the task."""
     try:
-        return calls.ack(leased.job.id, leased.lease_token, result)
+        return calls.ack(leased, result)
     except (TypeError, ValueError) as error:
         return failure(leased, TypeError(f"the result cannot be stored as JSON: {error}"))
 
 
-def failure(leased: LeasedJob, error: BaseException) -> Call[None]:
+def failure(leased: LeasedJob, error: BaseException) -> Call[Any]:
     """The call that ends the attempt in failure, with the text that people will look for."""
     after_s = error.after_s if isinstance(error, Retry) else None
     retry = not isinstance(error, Dead)
-    return calls.nack(leased.job.id, leased.lease_token, _text(error), retry, after_s)
+    return calls.nack(leased, _text(error), retry=retry, retry_after=after_s)
 
 
 def _text(error: BaseException) -> str:

@@ -15,10 +15,10 @@ from typing import Any, TypeVar, overload
 
 from penstock import errors
 from penstock.client import tasks
+from penstock.client.api.jobs import LeasedJob
 from penstock.client.async_client import AsyncClient
 from penstock.client.exchange import Call, Retries
 from penstock.client.heartbeats import Heartbeats
-from penstock.client.jobs import LeasedJob
 from penstock.client.running import Lease, RunningJob
 from penstock.client.tasks import Dead, Retry, Tasks
 from penstock.client.transport import AsyncHttpTransport, AsyncTransport
@@ -167,7 +167,7 @@ class Worker:
 
     async def _lease(self, limit: int, *, wait: bool) -> list[LeasedJob]:
         wait_s = self._poll_s if wait else 0.0
-        asked = self._client.lease(self.queue, self.name, lease_s=self._lease_s, limit=limit, wait_s=wait_s)
+        asked = self._client.jobs.lease(self.queue, self.name, max=limit, lease_seconds=self._lease_s, wait=wait_s)
         return await self._unless_stopped(asked) or []
 
     async def _a_job_ended(self) -> None:
@@ -227,7 +227,7 @@ class Worker:
             self._held.pop(job.token, None)
         self._ended.set()
 
-    async def _settle(self, job: RunningJob, outcome: Call[None]) -> None:
+    async def _settle(self, job: RunningJob, outcome: Call[Any]) -> None:
         try:
             await self._tell(job, outcome)
         except (errors.Conflict, errors.NotFound):
@@ -238,13 +238,13 @@ class Worker:
             self._held.pop(job.token, None)
             self._ended.set()
 
-    async def _tell(self, job: RunningJob, outcome: Call[None]) -> None:
+    async def _tell(self, job: RunningJob, outcome: Call[Any]) -> None:
         try:
-            await self._client.ask(outcome)
+            await self._client.jobs.ask(outcome)
         except errors.Invalid as error:
             # A result that is too large, for example. The job must not hang until its lease ends, and its owner
             # should read why.
-            await self._client.ask(tasks.failure(job.leased, Dead(f"the outcome was refused: {error}")))
+            await self._client.jobs.ask(tasks.failure(job.leased, Dead(f"the outcome was refused: {error}")))
 
     def _lose(self, job: RunningJob) -> None:
         log.warning("the lease of job %s is lost", job.id)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.errors import Forbidden, Invalid, PenstockError
+from penstock.errors import Forbidden, Invalid, PenstockError, Unauthorized
 from penstock.model import Scope
 from penstock.wire.http.faults import FAULTS, Fault
 from penstock.wire.http.router import SMALL_BODY, Handler, Route
@@ -42,7 +42,7 @@ class Operation:
     scope: Scope | None = None
     """What a token needs; None serves everyone."""
     judges_token: bool = False
-    """The handler looks at the Authorization header itself, and answers 401 when it names nobody."""
+    """The handler looks at the Authorization header itself."""
     fault: type = Fault
     """The shape of an error. A door with a shape of its own words what HTTP refuses, too."""
     faults: Mapping[int, str] | None = None
@@ -54,6 +54,8 @@ class Operation:
     safe: bool = True
     body_bytes: int = SMALL_BODY
     media: str = "application/json"
+    id_prefix: str = ""
+    """Tells operations apart that differ only in the version of the path."""
 
     def route(self, fault: PutFault) -> Route:
         return Route(
@@ -129,7 +131,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 def _operation_id(operation: Operation) -> str:
     words = [word.strip("{}").replace(".", "_") for word in operation.path.split("/") if word not in ("", "v1")]
-    return "_".join([operation.method.lower(), *words])
+    return operation.id_prefix + "_".join([operation.method.lower(), *words])
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
@@ -158,9 +160,8 @@ def _answer(operation: Operation, status: int, schemas: Mapping[str, Any]) -> di
 def _refusals(operation: Operation) -> dict[int, dict[str, Any]]:
     """By status, the errors a caller should expect, named by the codes that are answered."""
     named: dict[int, list[str]] = {}
-    if operation.judges_token:
-        named[401] = ["Unauthorized: The token is missing, or names nobody."]
     if operation.faults is not None:
+        named[401] = [f"Unauthorized: {Unauthorized.__doc__}"]
         named |= {status: [text] for status, text in operation.faults.items()}
     else:
         for kind in _errors(operation):
@@ -177,5 +178,6 @@ def _errors(operation: Operation) -> Iterator[type[PenstockError]]:
     if operation.body is not None or operation.query is not None:
         yield Invalid
     if operation.scope is not None:
+        yield Unauthorized
         yield Forbidden
     yield from operation.errors

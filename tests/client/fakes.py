@@ -70,7 +70,7 @@ class JobServer:
     async def send(self, request: Request) -> Answer | Failure:
         await asyncio.sleep(0)
         body = json.loads(request.body or b"{}")
-        _, _, subject, verb = request.path.split("/")
+        _, _, _, subject, verb = request.path.split("/")
         if verb == "lease":
             self.leases.append(body)
         else:

@@ -12,9 +12,9 @@ import pytest
 
 from penstock import errors
 from penstock.client import AsyncClient, Client, JobFailed, LeasedJob, NewJob, Retries
+from penstock.client.api.jobs import job_of, leased_of
+from penstock.client.api.new_jobs import HEAVIEST, MOST, chunks, encode
 from penstock.client.exchange import Answer, Failure, Request
-from penstock.client.jobs import job_of, leased_of
-from penstock.client.new_jobs import HEAVIEST, MOST, chunks, encode
 from tests.client.fakes import AsyncScripted, Scripted, answer, fault
 
 JOB = {"id": "7", "queue_name": "emails", "status": "pending", "payload": {"to": "ada"}}
@@ -50,17 +50,17 @@ class Both:
 
 
 def test_enqueue() -> None:
-    made = Both(lambda client: client.enqueue("emails", {"to": "ada"}), answer(201, {"job_id": "7"}))
+    made = Both(lambda client: client.jobs.enqueue("emails", {"to": "ada"}), answer(201, {"job_id": "7"}))
 
     assert made.result == "7"
-    assert (made.request.method, made.request.path) == ("POST", "/jobs")
+    assert (made.request.method, made.request.path) == ("POST", "/v1/jobs")
     assert made.body == {"queue_name": "emails", "payload": {"to": "ada"}}
     assert not made.request.repeatable
 
 
 def test_enqueue_with_everything() -> None:
     made = Both(
-        lambda client: client.enqueue(
+        lambda client: client.jobs.enqueue(
             "emails",
             {"to": "ada"},
             task="send",
@@ -68,7 +68,7 @@ def test_enqueue_with_everything() -> None:
             max_retries=0,
             run_at=datetime(2026, 1, 1, tzinfo=UTC),
             unique_key="ada",
-            unique_for=timedelta(minutes=2),
+            unique_seconds=timedelta(minutes=2),
             backoff={"delays": [1, 5]},
         ),
         answer(201, {"job_id": "7"}),
@@ -88,7 +88,7 @@ def test_enqueue_with_everything() -> None:
 
 def test_a_job_with_a_unique_key_may_be_sent_again() -> None:
     lost = Failure("cut off", sent=True)
-    made = Both(lambda client: client.enqueue("emails", unique_key="ada"), lost, answer(201, {"job_id": "7"}))
+    made = Both(lambda client: client.jobs.enqueue("emails", unique_key="ada"), lost, answer(201, {"job_id": "7"}))
 
     assert made.result == "7"
     assert len(made.requests) == 2
@@ -96,15 +96,15 @@ def test_a_job_with_a_unique_key_may_be_sent_again() -> None:
 
 def test_enqueue_many() -> None:
     jobs = [NewJob("emails", {"n": 1}), NewJob("letters", {"n": 2})]
-    made = Both(lambda client: client.enqueue_many(jobs), answer(201, {"job_ids": ["7", "8"]}))
+    made = Both(lambda client: client.jobs.enqueue_many(jobs), answer(201, {"job_ids": ["7", "8"]}))
 
     assert made.result == ["7", "8"]
-    assert made.request.path == "/jobs/batch"
+    assert made.request.path == "/v1/jobs/batch"
     assert [job["queue_name"] for job in made.body["jobs"]] == ["emails", "letters"]
 
 
 def test_no_jobs_need_no_request() -> None:
-    assert Both(lambda client: client.enqueue_many([])).requests == []
+    assert Both(lambda client: client.jobs.enqueue_many([])).requests == []
 
 
 def test_many_jobs_are_cut_by_number_and_by_weight() -> None:
@@ -119,21 +119,21 @@ def test_a_moment_without_its_zone_is_refused() -> None:
 
 
 def test_status_and_get() -> None:
-    assert Both(lambda client: client.status("7"), answer(200, {"status": "dead"})).result == "dead"
-    assert Both(lambda client: client.get("7"), answer(200, JOB)).result == job_of(JOB)
+    assert Both(lambda client: client.jobs.status("7"), answer(200, {"status": "dead"})).result == "dead"
+    assert Both(lambda client: client.jobs.get("7"), answer(200, JOB)).result == job_of(JOB)
 
 
 def test_names_cannot_leave_their_place_in_the_path() -> None:
-    made = Both(lambda client: client.status("../queues?x=/"), answer(200, {"status": "dead"}))
+    made = Both(lambda client: client.jobs.status("../queues?x=/"), answer(200, {"status": "dead"}))
 
-    assert made.request.path == "/jobs/..%2Fqueues%3Fx%3D%2F"
+    assert made.request.path == "/v1/jobs/..%2Fqueues%3Fx%3D%2F"
 
 
 def test_jobs_are_listed_page_by_page() -> None:
     pages = [answer(200, {"items": [JOB, JOB], "next_cursor": "next"}), answer(200, {"items": [JOB]})]
 
     script = Scripted(*pages)
-    found = list(Client("http://test", "t", transport=script).jobs("emails", status="pending"))
+    found = list(Client("http://test", "t", transport=script).jobs.all(queue_name="emails", status="pending"))
 
     assert [job.id for job in found] == ["7", "7", "7"]
     assert [request.query.get("cursor") for request in script.requests] == [None, "next"]
@@ -144,23 +144,23 @@ async def test_jobs_are_listed_page_by_page_asynchronously() -> None:
     pages = [answer(200, {"items": [JOB, JOB], "next_cursor": "next"}), answer(200, {"items": [JOB]})]
 
     async with AsyncClient("http://test", "t", transport=AsyncScripted(*pages)) as client:
-        assert [job.id async for job in client.jobs()] == ["7", "7", "7"]
+        assert [job.id async for job in client.jobs.all()] == ["7", "7", "7"]
 
 
 def test_lease_heartbeat_ack_and_nack() -> None:
     leased = {"job": JOB, "lease_token": "token", "lease_expires_at": "2026-01-01T00:00:30Z"}
-    made = Both(lambda client: client.lease("emails", "w", limit=5, wait_s=20), answer(200, [leased]))
+    made = Both(lambda client: client.jobs.lease("emails", "w", max=5, wait=20), answer(200, [leased]))
     assert made.result == [LEASED]
     assert made.body == {"worker_id": "w", "lease_seconds": 30, "max": 5, "wait": 20}
     assert made.request.timeout_s > 20
 
-    made = Both(lambda client: client.heartbeat(LEASED, progress=50, note="half"), answer(200, {}))
+    made = Both(lambda client: client.jobs.heartbeat(LEASED, progress=50, note="half"), answer(200, {}))
     assert made.body == {"lease_token": "token", "lease_seconds": 30, "progress": 50, "note": "half"}
 
-    made = Both(lambda client: client.ack(LEASED, {"sent": True}), answer(200, {}))
-    assert (made.request.path, made.body) == ("/jobs/7/ack", {"lease_token": "token", "result": {"sent": True}})
+    made = Both(lambda client: client.jobs.ack(LEASED, {"sent": True}), answer(200, {}))
+    assert (made.request.path, made.body) == ("/v1/jobs/7/ack", {"lease_token": "token", "result": {"sent": True}})
 
-    made = Both(lambda client: client.nack(LEASED, "no", retry=True, after_s=9), answer(200, {}))
+    made = Both(lambda client: client.jobs.nack(LEASED, "no", retry=True, retry_after=9), answer(200, {}))
     assert made.body == {"lease_token": "token", "error": "no", "retry": True, "retry_after": 9}
 
 
@@ -168,13 +168,13 @@ def test_a_lost_lease_is_told_by_its_type() -> None:
     client = Client("http://test", "t", transport=Scripted(fault(409, "LeaseStale")))
 
     with pytest.raises(errors.LeaseStale):
-        client.ack(LEASED)
+        client.jobs.ack(LEASED)
 
 
 def test_waiting_answers_the_result() -> None:
     processing, completed = answer(200, JOB), answer(200, JOB | {"status": "completed", "result": {"sent": True}})
 
-    assert Both(lambda client: client.wait("7"), processing, processing, completed).result == {"sent": True}
+    assert Both(lambda client: client.jobs.wait("7"), processing, processing, completed).result == {"sent": True}
 
 
 @pytest.mark.parametrize("status", ["dead", "cancelled"])
@@ -182,7 +182,7 @@ def test_waiting_for_a_job_that_fails_raises(status: str) -> None:
     client = Client("http://test", "t", transport=Scripted(answer(200, JOB | {"status": status, "error_text": "why"})))
 
     with pytest.raises(JobFailed, match="why") as caught:
-        client.wait("7")
+        client.jobs.wait("7")
     assert caught.value.job.status == status
 
 
@@ -190,4 +190,4 @@ def test_waiting_ends() -> None:
     client = Client("http://test", "t", transport=Scripted(*[answer(200, JOB)] * 3))
 
     with pytest.raises(TimeoutError, match="still pending"):
-        client.wait("7", timeout_s=0.03)
+        client.jobs.wait("7", timeout=0.03)

@@ -52,11 +52,11 @@ def test_the_worker_of_jobs_runs_and_stops_in_good_order(server: Running) -> Non
     )
     try:
         with Client(server.url, "anyone") as client:
-            report = client.enqueue("reports", {"customer": "ada"}, task="write_report")
-            nobody = client.enqueue("reports", {}, task="send_mail")
-            assert client.wait(report, timeout_s=30) == {"report": "ada.pdf"}
+            report = client.jobs.enqueue("reports", {"customer": "ada"}, task="write_report")
+            nobody = client.jobs.enqueue("reports", {}, task="send_mail")
+            assert client.jobs.wait(report, timeout=30) == {"report": "ada.pdf"}
             with pytest.raises(JobFailed, match="nobody to send it to"):
-                client.wait(nobody, timeout_s=30)
+                client.jobs.wait(nobody, timeout=30)
     finally:
         worker.send_signal(signal.SIGTERM)
         printed, _ = worker.communicate(timeout=20)

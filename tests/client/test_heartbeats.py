@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from penstock.client.api.jobs import leased_of
 from penstock.client.heartbeats import Heartbeats
-from penstock.client.jobs import leased_of
 from penstock.client.running import Lease, RunningJob
 from tests.client.fakes import AsyncScripted, answer
 

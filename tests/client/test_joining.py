@@ -44,7 +44,7 @@ def client_of(store: Store) -> AsyncClient:
 async def test_a_lone_job_goes_alone() -> None:
     store = Store()
 
-    assert await client_of(store).enqueue("q", {"n": 1}) == "1"
+    assert await client_of(store).jobs.enqueue("q", {"n": 1}) == "1"
     assert store.sizes == [1]
 
 
@@ -52,7 +52,7 @@ async def test_those_that_come_meanwhile_go_together() -> None:
     store = Store()
     client = client_of(store)
 
-    ids = await asyncio.gather(*(client.enqueue("q", {"n": n}) for n in range(100)))
+    ids = await asyncio.gather(*(client.jobs.enqueue("q", {"n": n}) for n in range(100)))
 
     assert ids == [str(n) for n in range(100)]
     assert len(store.sizes) <= 2
@@ -62,9 +62,9 @@ async def test_one_bad_job_does_not_fail_its_neighbours() -> None:
     client = client_of(Store())
 
     made = await asyncio.gather(
-        client.enqueue("q", {"n": 1}),
-        client.enqueue("bad", {"n": 2}),
-        client.enqueue("q", {"n": 3}),
+        client.jobs.enqueue("q", {"n": 1}),
+        client.jobs.enqueue("bad", {"n": 2}),
+        client.jobs.enqueue("q", {"n": 3}),
         return_exceptions=True,
     )
 
@@ -78,7 +78,7 @@ async def test_jobs_that_may_be_stored_are_not_tried_one_by_one(trouble: Answer 
     store.trouble = trouble
     client = client_of(store)
 
-    made = await asyncio.gather(*(client.enqueue("q", {"n": n}) for n in range(9)), return_exceptions=True)
+    made = await asyncio.gather(*(client.jobs.enqueue("q", {"n": n}) for n in range(9)), return_exceptions=True)
 
     assert all(isinstance(found, errors.PenstockError) for found in made)
     assert sum(store.sizes) == 9
@@ -86,7 +86,7 @@ async def test_jobs_that_may_be_stored_are_not_tried_one_by_one(trouble: Answer 
 
 async def test_a_caller_that_leaves_holds_nobody_up() -> None:
     client = client_of(Store())
-    calls = [asyncio.create_task(client.enqueue("q", {"n": n})) for n in range(3)]
+    calls = [asyncio.create_task(client.jobs.enqueue("q", {"n": n})) for n in range(3)]
     await asyncio.sleep(0)
     calls[1].cancel()
 
@@ -96,7 +96,7 @@ async def test_a_caller_that_leaves_holds_nobody_up() -> None:
 async def test_closing_waits_for_what_is_under_way() -> None:
     store = Store()
     client = client_of(store)
-    call = asyncio.create_task(client.enqueue("q", {"n": 1}))
+    call = asyncio.create_task(client.jobs.enqueue("q", {"n": 1}))
     await asyncio.sleep(0)
 
     await client.close()

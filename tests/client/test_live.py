@@ -57,15 +57,15 @@ async def test_a_job_is_run_and_its_result_kept(server: Live, client: AsyncClien
         job.progress(50, "half")
         return {"doubled": job.payload["n"] * 2}
 
-    job_id = await client.enqueue(queue, {"n": 21}, task="double")
-    assert await client.status(job_id) == "pending"
+    job_id = await client.jobs.enqueue(queue, {"n": 21}, task="double")
+    assert await client.jobs.status(job_id) == "pending"
     await worker.serve(drain=True)
 
-    assert await client.wait(job_id) == {"doubled": 42}
-    job = await client.get(job_id)
+    assert await client.jobs.wait(job_id) == {"doubled": 42}
+    job = await client.jobs.get(job_id)
     assert (job.status, job.payload, job.retry_count) == ("completed", {"n": 21, "task": "double"}, 0)
     [attempt] = job.attempts
-    assert (attempt["worker_id"], attempt["outcome"]) == (worker.name, "completed")
+    assert (attempt.worker_id, attempt.outcome) == (worker.name, "completed")
 
 
 async def test_a_worker_that_waits_is_woken(server: Live, client: AsyncClient, queue: str) -> None:
@@ -77,8 +77,8 @@ async def test_a_worker_that_waits_is_woken(server: Live, client: AsyncClient, q
 
     serving = asyncio.create_task(worker.serve())
     try:
-        job_id = await client.enqueue(queue, {"name": "ada"})
-        assert await client.wait(job_id, timeout_s=10) == "hello ada"
+        job_id = await client.jobs.enqueue(queue, {"name": "ada"})
+        assert await client.jobs.wait(job_id, timeout=10) == "hello ada"
     finally:
         worker.stop()
         await serving
@@ -91,12 +91,12 @@ async def test_a_failing_job_is_tried_again_and_dies(server: Live, client: Async
     async def fail(job: RunningJob) -> None:
         raise ValueError("seven")
 
-    job_id = await client.enqueue(queue, {}, max_retries=2, backoff={"delays": [0.0]})
+    job_id = await client.jobs.enqueue(queue, {}, max_retries=2, backoff={"delays": [0.0]})
     await worker.serve(drain=True)
 
     with pytest.raises(JobFailed, match="ValueError: seven") as caught:
-        await client.wait(job_id)
-    assert [attempt["outcome"] for attempt in caught.value.job.attempts] == ["failed"] * 3
+        await client.jobs.wait(job_id)
+    assert [attempt.outcome for attempt in caught.value.job.attempts] == ["failed"] * 3
 
 
 async def test_a_task_may_ask_for_a_later_retry_or_for_none(server: Live, client: AsyncClient, queue: str) -> None:
@@ -110,14 +110,17 @@ async def test_a_task_may_ask_for_a_later_retry_or_for_none(server: Live, client
     async def never(job: RunningJob) -> None:
         raise Dead("no such customer")
 
-    late, dead = await client.enqueue(queue, task="later"), await client.enqueue(queue, task="never")
+    late, dead = await client.jobs.enqueue(queue, task="later"), await client.jobs.enqueue(queue, task="never")
     await worker.serve(drain=True)
 
-    job = await client.get(late)
-    assert (job.status, job.error) == ("pending", "not yet")
+    job = await client.jobs.get(late)
+    assert (job.status, job.error_text) == ("pending", "not yet")
     assert job.run_at is not None
     assert job.run_at > datetime.now(UTC) + timedelta(minutes=59)
-    assert ((await client.get(dead)).status, (await client.get(dead)).error) == ("dead", "no such customer")
+    assert ((await client.jobs.get(dead)).status, (await client.jobs.get(dead)).error_text) == (
+        "dead",
+        "no such customer",
+    )
 
 
 async def test_progress_is_seen_while_the_job_runs(server: Live, client: AsyncClient, queue: str) -> None:
@@ -129,13 +132,13 @@ async def test_progress_is_seen_while_the_job_runs(server: Live, client: AsyncCl
         job.progress(40, "nearly half")
         await go_on.wait()
 
-    job_id = await client.enqueue(queue)
+    job_id = await client.jobs.enqueue(queue)
     serving = asyncio.create_task(worker.serve())
     try:
         async with asyncio.timeout(10):
-            while (await client.get(job_id)).progress != 40:  # noqa: ASYNC110
+            while (await client.jobs.get(job_id)).progress != 40:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert (await client.get(job_id)).note == "nearly half"
+        assert (await client.jobs.get(job_id)).progress_note == "nearly half"
     finally:
         go_on.set()
         worker.stop()
@@ -143,64 +146,64 @@ async def test_progress_is_seen_while_the_job_runs(server: Live, client: AsyncCl
 
 
 async def test_a_unique_key_stores_one_job(client: AsyncClient, queue: str) -> None:
-    first = await client.enqueue(queue, {"n": 1}, unique_key="ada", unique_for=timedelta(minutes=5))
+    first = await client.jobs.enqueue(queue, {"n": 1}, unique_key="ada", unique_seconds=timedelta(minutes=5))
 
-    assert await client.enqueue(queue, {"n": 2}, unique_key="ada") == first
-    assert [job.payload async for job in client.jobs(queue)] == [{"n": 1}]
+    assert await client.jobs.enqueue(queue, {"n": 2}, unique_key="ada") == first
+    assert [job.payload async for job in client.jobs.all(queue_name=queue)] == [{"n": 1}]
 
 
 async def test_all_pages_are_listed(client: AsyncClient, queue: str) -> None:
-    ids = await client.enqueue_many(NewJob(queue, {"n": number}) for number in range(450))
+    ids = await client.jobs.enqueue_many(NewJob(queue, {"n": number}) for number in range(450))
 
-    assert sorted([job.id async for job in client.jobs(queue, status="pending")]) == sorted(ids)
+    assert sorted([job.id async for job in client.jobs.all(queue_name=queue, status="pending")]) == sorted(ids)
 
 
 async def test_jobs_enqueued_at_the_same_time_are_all_stored(client: AsyncClient, queue: str) -> None:
-    ids = await asyncio.gather(*(client.enqueue(queue, {"n": number}) for number in range(50)))
+    ids = await asyncio.gather(*(client.jobs.enqueue(queue, {"n": number}) for number in range(50)))
 
-    assert sorted([job.id async for job in client.jobs(queue)]) == sorted(ids)
+    assert sorted([job.id async for job in client.jobs.all(queue_name=queue)]) == sorted(ids)
 
 
 async def test_a_cancelled_job_fails_whoever_waits(client: AsyncClient, queue: str) -> None:
-    job_id = await client.enqueue(queue)
-    await client.cancel(job_id)
+    job_id = await client.jobs.enqueue(queue)
+    await client.jobs.cancel(job_id)
 
     with pytest.raises(JobFailed, match="cancelled"):
-        await client.wait(job_id)
+        await client.jobs.wait(job_id)
     with pytest.raises(JobNotFound):
-        await client.cancel(job_id)
+        await client.jobs.cancel(job_id)
 
 
 async def test_errors_have_their_types(client: AsyncClient, queue: str) -> None:
     with pytest.raises(Invalid):
-        await client.enqueue("no such name!", {})
+        await client.jobs.enqueue("no such name!", {})
     with pytest.raises(JobNotFound):
-        await client.get("00000000-0000-0000-0000-000000000000")
-    await client.enqueue(queue)
-    [leased] = await client.lease(queue, "me")
-    await client.ack(leased)
+        await client.jobs.get("00000000-0000-0000-0000-000000000000")
+    await client.jobs.enqueue(queue)
+    [leased] = await client.jobs.lease(queue, "me")
+    await client.jobs.ack(leased)
     with pytest.raises(LeaseStale):
-        await client.ack(leased)
+        await client.jobs.ack(leased)
 
 
 async def test_a_wrong_token_is_forbidden() -> None:
     async with running(Mode.TOKEN) as live, AsyncClient(live.url, "wrong") as client:
         with pytest.raises(Forbidden):
-            await client.enqueue("work", {})
+            await client.jobs.enqueue("work", {})
 
 
 async def test_the_client_that_blocks_does_the_same(server: Live, queue: str) -> None:
     def life() -> Any:
         with Client(server.url, "anyone") as client:
-            job_id = client.enqueue(queue, {"n": 1})
-            [leased] = client.lease(queue, "me", limit=5)
-            client.heartbeat(leased, progress=10)
-            client.nack(leased, "not yet", after_s=0)
-            [leased] = client.lease(queue, "me", wait_s=5)
-            client.ack(leased, {"n": 2})
-            assert [job.id for job in client.jobs(queue)] == [job_id]
-            assert [found["completed"] for found in client.queues() if found["queue_name"] == queue] == [1]
-            return client.wait(job_id, timeout_s=10)
+            job_id = client.jobs.enqueue(queue, {"n": 1})
+            [leased] = client.jobs.lease(queue, "me", max=5)
+            client.jobs.heartbeat(leased, progress=10)
+            client.jobs.nack(leased, "not yet", retry_after=0)
+            [leased] = client.jobs.lease(queue, "me", wait=5)
+            client.jobs.ack(leased, {"n": 2})
+            assert [job.id for job in client.jobs.all(queue_name=queue)] == [job_id]
+            assert [found.completed for found in client.jobs.queues() if found.queue_name == queue] == [1]
+            return client.jobs.wait(job_id, timeout=10)
 
     assert await asyncio.to_thread(life) == {"n": 2}
 
@@ -212,6 +215,6 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     quick = Retries(attempts=2, base_s=0.001)
     async with AsyncClient("http://127.0.0.1:1", "anyone", retries=quick) as client:
         with pytest.raises(Unavailable, match="did not answer"):
-            await client.enqueue("work", {})
+            await client.jobs.enqueue("work", {})
     with Client("http://127.0.0.1:1", "anyone", retries=quick) as blocking, pytest.raises(Unavailable):
-        blocking.enqueue("work", {})
+        blocking.jobs.enqueue("work", {})

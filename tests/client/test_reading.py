@@ -37,7 +37,7 @@ def leases(*payloads: str) -> Answer:
 @poisoned
 def test_a_client_tells_which_job_it_cannot_read(poison: str) -> None:
     client = Client("http://test", "t", transport=Scripted(leases('{"n": 1}', poison, '"]"')))
-    found = client.lease("work", "me", limit=3)
+    found = client.jobs.lease("work", "me", max=3)
 
     assert [each.lease_token for each in found] == ["token-of-1", "token-of-2", "token-of-3"]
     assert [each.job.payload for each in found] == [{"n": 1}, None, "]"]
@@ -50,7 +50,7 @@ def test_a_client_tells_which_job_it_cannot_read(poison: str) -> None:
 async def test_an_async_client_tells_which_job_it_cannot_read(poison: str) -> None:
     body = f'{{"items": [{{"id": "1", "result": {poison}}}, {{"id": "2", "payload": 5}}], "next_cursor": null}}'
     client = AsyncClient("http://test", "t", transport=AsyncScripted(Answer(200, body.encode())))
-    one, two = [job async for job in client.jobs()]
+    one, two = [job async for job in client.jobs.all()]
 
     assert (one.result, two.payload, two.unreadable) == (None, 5, None)
     assert one.unreadable is not None

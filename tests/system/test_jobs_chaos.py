@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
-from datetime import datetime
 from itertools import pairwise
 from uuid import uuid4
 
@@ -184,20 +183,20 @@ def test_jobs_outlive_workers_that_are_killed(server: Running) -> None:
     dice = random.Random(1)
     give_up = time.monotonic() + GIVE_UP_S
     with Client(server.url, "anyone") as client:
-        ids = client.enqueue_many(
+        ids = client.jobs.enqueue_many(
             NewJob(QUEUE, {"n": number}, max_retries=20, backoff={"delays": [0.0]}) for number in range(KILLED_JOBS)
         )
         crew = Crew(server.url, QUEUE)
         try:
-            while any(queue["pending"] or queue["processing"] for queue in client.queues()):
-                assert time.monotonic() < give_up, client.queues()
+            while any(queue.pending or queue.processing for queue in client.jobs.queues()):
+                assert time.monotonic() < give_up, client.jobs.queues()
                 if crew.killed < 5:
                     crew.kill_one(dice)
                 else:
                     time.sleep(0.05)
         finally:
             crew.close()
-        found = [client.get(job_id) for job_id in ids]
+        found = [client.jobs.get(job_id) for job_id in ids]
 
     assert crew.killed >= 3
     assert [job.result for job in found] == [{"doubled": 2 * number} for number in range(KILLED_JOBS)]
@@ -207,11 +206,12 @@ def test_jobs_outlive_workers_that_are_killed(server: Running) -> None:
 
 def check_attempts(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        outcomes = [attempt["outcome"] for attempt in job.attempts]
+        outcomes = [attempt.outcome for attempt in job.attempts]
         assert outcomes.count("completed") == 1
         assert outcomes[-1] == "completed"
         assert outcomes.count("lost") == job.lease_lost_count
         assert len(outcomes) == job.retry_count + 1
         for before, after in pairwise(job.attempts):
-            ended, started = datetime.fromisoformat(before["ended_at"]), datetime.fromisoformat(after["started_at"])
-            assert ended <= started, (before, after)
+            assert before.ended_at is not None
+            assert after.started_at is not None
+            assert before.ended_at <= after.started_at, (before, after)

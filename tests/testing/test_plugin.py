@@ -35,7 +35,7 @@ def test_sns_to_sqs(penstock_sns, penstock_sqs):
     assert penstock_sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
 
 def test_jobs(penstock_client):
-    assert penstock_client.status(penstock_client.enqueue("mail", {"to": "ada"})) == "pending"
+    assert penstock_client.jobs.status(penstock_client.jobs.enqueue("mail", {"to": "ada"})) == "pending"
 
 def test_rest(penstock_tenant):
     made = httpx.post(f"{penstock_tenant.url}/v1/queues", json={"name": "q"}, headers=penstock_tenant.headers)

@@ -14,6 +14,7 @@ import msgspec
 from penstock import limits
 from penstock.engine.checks import check_moment
 from penstock.errors import Invalid
+from penstock.wire.http.allowed import allowed_values, known_fields, listed
 
 Shape = TypeVar("Shape")
 
@@ -33,7 +34,7 @@ def read_body(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray) -> 
     try:
         return checked(decoder.decode(body)) if _may_be_out_of_range(decoder, body) else decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, decoder.type) from None
     except RecursionError:
         raise Invalid("the JSON is nested too deeply", field="body") from None
     except UnicodeDecodeError:
@@ -108,7 +109,7 @@ def _read_query(shape: type[Shape], query: bytes) -> Shape:
     try:
         return checked(msgspec.convert(parse_query(query), shape, strict=False))
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, shape) from None
 
 
 _remembered_query: Callable[..., Any] = lru_cache(512)(_read_query)
@@ -121,17 +122,21 @@ def json_text(field: str, raw: msgspec.Raw) -> str:
         raise Invalid(f"{field} is not valid UTF-8", field=field) from None
 
 
-def invalid(error: msgspec.ValidationError) -> Invalid:
-    """msgspec's complaint with the field it is about: `$[3].delay` is our `[3].delay`."""
+def invalid(error: msgspec.ValidationError, shape: Any) -> Invalid:
+    """msgspec's complaint with the field it is about: `$[3].delay` is our `[3].delay`, and with what is allowed."""
     parts = _AT.match(str(error))
     assert parts is not None
     text, path = parts["text"], parts["path"] or ""
     named = _NAMED.match(text)
     if named is not None:
         field = _short(f"{path}.{named['name']}")
-        missing = text.startswith("Object missing")
-        return Invalid(f"{field} is required" if missing else f"{field} is not a field of this", field=field)
+        if text.startswith("Object missing"):
+            return Invalid(f"{field} is required", field=field)
+        known = ", ".join(known_fields(shape, path)) or "none"
+        return Invalid(f'unknown field "{_short(named["name"])}"; known: {known}', field=field)
     field = _short(path)
+    if text.startswith("Invalid enum value") and (values := allowed_values(shape, path)):
+        return Invalid(f"{field} must be {listed(values)}", field=field)
     return Invalid(f"{field}: {text[:1].lower()}{text[1:]}", field=field)
 
 

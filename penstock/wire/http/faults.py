@@ -12,6 +12,8 @@ from penstock.wire.http.messages import Refusal, Response, allow_header
 
 log = logging.getLogger("penstock.http")
 
+CHALLENGE = (b"www-authenticate", b"Bearer")
+
 FAULTS: dict[type[errors.PenstockError], int] = {
     errors.Invalid: 400,
     errors.InvalidName: 400,
@@ -37,6 +39,7 @@ FAULTS: dict[type[errors.PenstockError], int] = {
     errors.QueueFull: 429,
     errors.RateLimited: 429,
     errors.Forbidden: 403,
+    errors.Unauthorized: 401,
     errors.Unsupported: 501,
     errors.Unavailable: 503,
     errors.PenstockError: 500,
@@ -59,13 +62,18 @@ def status_of(error: errors.PenstockError) -> int:
 def json_fault(error: Exception, request_id: str) -> Response:
     """The answer to any error. What nobody foresaw is logged, and not told to the caller."""
     if isinstance(error, errors.PenstockError):
-        later = (retry_after(error.retry_after_s),) if isinstance(error, errors.RateLimited) else ()
-        return _answer(status_of(error), Fault(error.message, type(error).__name__, error.field), later)
+        return _answer(status_of(error), Fault(error.message, type(error).__name__, error.field), _headers(error))
     if isinstance(error, Refusal):
         allow = (allow_header(error.allow),) if error.allow else ()
         return _answer(error.status, Fault(error.message, error.code, error.field), allow)
     log.error("request failed", exc_info=error, extra={"request_id": request_id})
     return _answer(500, Fault("Internal error", "InternalError", request_id=request_id))
+
+
+def _headers(error: errors.PenstockError) -> tuple[tuple[bytes, bytes], ...]:
+    if isinstance(error, errors.RateLimited):
+        return (retry_after(error.retry_after_s),)
+    return (CHALLENGE,) if isinstance(error, errors.Unauthorized) else ()
 
 
 def retry_after(seconds: float) -> tuple[bytes, bytes]:

@@ -1,20 +1,20 @@
 """The door of jobs.
 
-Its paths and shapes are those that clients of OpenQueue know. Unlike the other JSON doors it answers 401 to a missing
-or unknown token, as they expect, so its routes judge the Authorization header themselves.
+Its routes are at `/v1/jobs` and `/v1/job-queues`, and at the paths that clients of OpenQueue know. They judge the
+Authorization header themselves, since requests are counted against the rate limits of a token.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import replace
 
 from penstock.auth import Authenticator, Principal, digest
 from penstock.engine import Engine
-from penstock.errors import Forbidden, RateLimited
+from penstock.errors import RateLimited
 from penstock.wire.http.faults import json_fault
-from penstock.wire.http.messages import Refusal, Request, Response
+from penstock.wire.http.messages import Request, Response
 from penstock.wire.http.router import Admission, Handler, Route
 from penstock.wire.jobs.routes import JobRoutes
 from penstock.wire.jobs.types import Health
@@ -35,10 +35,10 @@ class JobsDoor:
         self._serves_health = health
         self._rates = engine.rates
         self._authenticator = authenticator
-        self.operations = [*map(self._guarded, JobRoutes(engine).operations()), *self._own_operations()]
+        self.operations = [*map(self._guarded, _everywhere(JobRoutes(engine).operations())), *self._own_operations()]
 
     def routes(self) -> list[Route]:
-        routes = [operation.route(jobs_fault) for operation in self.operations]
+        routes = [operation.route(json_fault) for operation in self.operations]
         for route in routes:
             route.admit = self._admit_head
         return routes
@@ -61,10 +61,7 @@ class JobsDoor:
         serve = operation.handler
 
         def handler(request: Request) -> Response | Awaitable[Response]:
-            try:
-                principal = self._authenticator.remembered(request.authorization)
-            except Forbidden as error:
-                raise _unknown(error) from None
+            principal = self._authenticator.remembered(request.authorization)
             if principal is None or self._rates.enabled:
                 return self._admit(request, principal, serve)
             request.principal = principal
@@ -75,25 +72,16 @@ class JobsDoor:
 
     def _admit_head(self, request: Request) -> Admission:
         """Ask for a token before a large body is read."""
-        try:
-            known = self._authenticator.remembered(request.authorization)
-        except Forbidden as error:
-            raise _unknown(error) from None
+        known = self._authenticator.remembered(request.authorization)
         return None if known is not None else self._look_up(request)
 
     async def _look_up(self, request: Request) -> None:
-        try:
-            await self._authenticator.principal(request.authorization)
-        except Forbidden as error:
-            raise _unknown(error) from None
+        await self._authenticator.principal(request.authorization)
 
     async def _admit(self, request: Request, principal: Principal | None, serve: Handler) -> Response:
         header = request.authorization
         if principal is None:
-            try:
-                principal = await self._authenticator.principal(header)
-            except Forbidden as error:
-                raise _unknown(error) from None
+            principal = await self._authenticator.principal(header)
         if self._rates.enabled:
             await self._rates.admit(principal.tenant, _rate_name(principal, header or ""))
         request.principal = principal
@@ -122,12 +110,17 @@ def _rate_name(principal: Principal, header: str) -> str:
     return digest(" ".join(header.split())).hex()[:24]
 
 
-def jobs_fault(error: Exception, request_id: str) -> Response:
-    answer = json_fault(error, request_id)
-    if answer.status == 401:
-        answer.headers += ((b"www-authenticate", b"Bearer"),)
-    return answer
+OPENQUEUE_PATHS = {
+    "/v1/jobs": "/jobs",
+    "/v1/job-queues/{queue}": "/queues/{queue}",
+    "/v1/job-queues": "/dashboard/queues",
+}
+"""By the beginning of a path, what stands in its place for clients of OpenQueue."""
 
 
-def _unknown(error: Forbidden) -> Refusal:
-    return Refusal(401, "Unauthorized", error.message, field="authorization")
+def _everywhere(operations: Iterable[Operation]) -> Iterator[Operation]:
+    for operation in operations:
+        yield operation
+        begin = next(begin for begin in OPENQUEUE_PATHS if operation.path.startswith(begin))
+        path = operation.path.replace(begin, OPENQUEUE_PATHS[begin], 1)
+        yield replace(operation, path=path, tag="OpenQueue", id_prefix="openqueue_")

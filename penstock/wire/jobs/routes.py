@@ -25,8 +25,10 @@ from penstock.wire.openapi import Operation
 JOB_BODY = 2 * limits.JOB_PAYLOAD_BYTES
 BATCH_BODY = 16_777_216
 
-_JOB = "/jobs/{id}"
-_QUEUE = "/queues/{queue}"
+_JOBS = "/v1/jobs"
+_JOB = "/v1/jobs/{id}"
+_QUEUES = "/v1/job-queues"
+_QUEUE = "/v1/job-queues/{queue}"
 
 _new_job = msgspec.json.Decoder(shapes.NewJob)
 _new_jobs = msgspec.json.Decoder(shapes.NewJobs)
@@ -53,16 +55,16 @@ class JobRoutes:
         tag, read, send = "jobs", Scope.READ, Scope.SEND
         return [
             Operation(
-                method="POST", path="/jobs", handler=self.enqueue, tag=tag, scope=send, summary="Enqueue a job",
+                method="POST", path=_JOBS, handler=self.enqueue, tag=tag, scope=send, summary="Enqueue a job",
                 body=shapes.NewJob, answers={201: shapes.EnqueuedJob}, errors=(TooLarge,), body_bytes=JOB_BODY,
             ),
             Operation(
-                method="POST", path="/jobs/batch", handler=self.enqueue_batch, tag=tag, scope=send,
+                method="POST", path=f"{_JOBS}/batch", handler=self.enqueue_batch, tag=tag, scope=send,
                 summary="Enqueue many jobs, all or none", body=shapes.NewJobs, answers={201: shapes.EnqueuedJobs},
                 errors=(TooLarge,), body_bytes=BATCH_BODY,
             ),
             Operation(
-                method="GET", path="/jobs", handler=self.list_jobs, tag=tag, scope=read,
+                method="GET", path=_JOBS, handler=self.list_jobs, tag=tag, scope=read,
                 summary="List jobs, newest first", query=shapes.JobsQuery, answers={200: shapes.JobPage},
             ),
             Operation(
@@ -113,7 +115,7 @@ class JobRoutes:
         tag, read, manage = "queues of jobs", Scope.READ, Scope.MANAGE
         return [
             Operation(
-                method="GET", path="/dashboard/queues", handler=self.stats, tag=tag, scope=read,
+                method="GET", path=_QUEUES, handler=self.stats, tag=tag, scope=read,
                 summary="How many jobs each queue has", answers={200: list[shapes.JobQueueStats]},
             ),
             Operation(

@@ -16,8 +16,9 @@ from penstock.engine.streams.streams import check_stream
 from penstock.engine.topics.filters import policy as filters
 from penstock.engine.topics.routing_keys import check_pattern, check_routing_key
 from penstock.engine.topics.webhooks import is_secret, new_secret
-from penstock.errors import Forbidden, Invalid, PenstockError, SubscriptionNotFound
+from penstock.errors import Forbidden, Invalid, PenstockError, SubscriptionNotFound, TopicNotFound
 from penstock.model import Scope, TenantId
+from penstock.model.arns import queue_arn
 from penstock.model.topics import (
     QUEUE_PROTOCOL,
     STREAM_PROTOCOL,
@@ -34,8 +35,11 @@ from penstock.wire.rest.messages import BATCH_BODY
 from penstock.wire.rest.short_names import ShortNames
 from penstock.wire.rest.types import Moment, NoQuery, Strict, path_number
 
+REGION = "us-east-1"
+
 _EVENT = "/v1/events/{routing_key}"
 _SUBSCRIPTIONS = "/v1/events/{pattern}/subscriptions"
+_OF_TOPIC = "/v1/topics/{name}/subscriptions"
 
 _text = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
@@ -75,7 +79,8 @@ class NewEventSubscription(Strict):
 
 class EventSubscription(Struct, omit_defaults=True, kw_only=True):
     id: int
-    pattern: str
+    topic: str | None = None
+    pattern: str | None = None
     protocol: str
     endpoint: str
     queue_name: str | None = None
@@ -127,6 +132,16 @@ class EventRoutes:
                 method="GET", path="/v1/queues/{name}/subscriptions", handler=self.of_queue, tag=tag, scope=Scope.READ,
                 summary="Event subscriptions of a queue", query=PageQuery, answers={200: list[EventSubscription]},
             ),
+            Operation(
+                method="POST", path=_OF_TOPIC, handler=self.subscribe_to_topic, tag="topics", scope=Scope.MANAGE,
+                summary="Subscribe a queue, a stream or an endpoint to a topic", body=NewEventSubscription,
+                answers={201: EventSubscription, 200: EventSubscription}, errors=(TopicNotFound,),
+            ),
+            Operation(
+                method="GET", path=_OF_TOPIC, handler=self.list_of_topic, tag="topics", scope=Scope.READ,
+                summary="Subscriptions of a topic", query=PageQuery, answers={200: list[EventSubscription]},
+                errors=(TopicNotFound,),
+            ),
         ]  # fmt: skip
 
     async def publish(self, request: Request) -> Response:
@@ -146,11 +161,22 @@ class EventRoutes:
         if request.query:
             read_query(NoQuery, request.query)
         check_pattern(pattern)
-        given = read_body(_new_subscription, request.body)
+        _require_pattern(principal, Scope.MANAGE, pattern)
+        return await self._subscribe(request, pattern=pattern)
+
+    async def subscribe_to_topic(self, request: Request) -> Response:
+        name, principal = request.arguments[0], request.principal
+        principal.require(Scope.MANAGE, name)
+        if request.query:
+            read_query(NoQuery, request.query)
+        await self._topics.get(principal.tenant, name)
+        return await self._subscribe(request, topic=name)
+
+    async def _subscribe(self, request: Request, *, topic: str | None = None, pattern: str | None = None) -> Response:
+        principal, given = request.principal, read_body(_new_subscription, request.body)
         if given.queue_name is not None:
             given.queue_name = await self._names.full(principal, given.queue_name)
-        new = _new(principal.tenant, pattern, given)
-        _require_pattern(principal, Scope.MANAGE, pattern)
+        new = _new(principal.tenant, given, topic, pattern)
         if new.target is not None and not principal.reaches(new.target):
             raise Forbidden("this token does not reach that queue", field="queue_name")
         subscription, created = await self._topics.subscribe(new)
@@ -168,6 +194,14 @@ class EventRoutes:
         found = await self._topics.subscriptions(
             principal.tenant, pattern=pattern, after=query.after, limit=query.limit
         )
+        return Response(200, _encode([_shown(each) for each in found]))
+
+    async def list_of_topic(self, request: Request) -> Response:
+        name, principal = request.arguments[0], request.principal
+        principal.require(Scope.READ, name)
+        query = read_query(PageQuery, request.query)
+        await self._topics.get(principal.tenant, name)
+        found = await self._topics.subscriptions(principal.tenant, topic=name, after=query.after, limit=query.limit)
         return Response(200, _encode([_shown(each) for each in found]))
 
     async def unsubscribe(self, request: Request) -> Response:
@@ -237,7 +271,7 @@ def as_published(published: Published) -> PublishedEvent:
     return PublishedEvent(published.id, len(messages), messages, published.deliveries)
 
 
-def _new(tenant: TenantId, pattern: str, given: NewEventSubscription) -> NewSubscription:
+def _new(tenant: TenantId, given: NewEventSubscription, topic: str | None, pattern: str | None) -> NewSubscription:
     protocol, endpoint, target = _receiver(given)
     attributes = {} if given.envelope else {"RawMessageDelivery": "true"}
     if given.filter is not None:
@@ -249,8 +283,14 @@ def _new(tenant: TenantId, pattern: str, given: NewEventSubscription) -> NewSubs
             raise Invalid("secret must be whsec_ and 24 to 64 bytes in base64", field="secret")
     elif given.secret is not None:
         raise Invalid("only webhooks are signed", field="secret")
+    if topic is not None and protocol == QUEUE_PROTOCOL:
+        if endpoint.endswith(".fifo") and not topic.endswith(".fifo"):
+            raise Invalid("a FIFO queue needs a FIFO topic", field="queue_name")
+        # As SNS clients know it.
+        endpoint = queue_arn(REGION, endpoint)
     return NewSubscription(
         tenant=tenant,
+        topic=topic,
         pattern=pattern,
         protocol=protocol,
         endpoint=endpoint,
@@ -299,7 +339,8 @@ def _shown(subscription: Subscription, *, secret: bool = False) -> EventSubscrip
     policy = subscription.attributes.get("FilterPolicy")
     return EventSubscription(
         id=subscription.id,
-        pattern=subscription.pattern or "",
+        topic=subscription.topic,
+        pattern=subscription.pattern,
         protocol=subscription.protocol,
         endpoint=subscription.endpoint,
         queue_name=subscription.target if subscription.protocol == QUEUE_PROTOCOL else None,

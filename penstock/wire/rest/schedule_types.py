@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from penstock import limits
+from penstock.model.schedules import TargetKind
 from penstock.wire.http.faults import Fault
 from penstock.wire.rest.types import Moment, Strict
 
 Status = Literal["active", "paused"]
-Kind = Literal["queue", "topic", "stream", "job"]
+Kind = TargetKind
 
 _Text = Annotated[str, Meta(max_length=400)]
 _Cron = Annotated[_Text, Meta(description="Five fields, or six with seconds first: '0 9 * * 1-5'.")]
@@ -69,7 +70,7 @@ class PutSchedule(ScheduleFields, kw_only=True):
     """The whole of a schedule: what is left out is as a new one has it."""
 
     target: str
-    target_kind: Kind = "queue"
+    target_kind: Kind = TargetKind.QUEUE
 
 
 class NewSchedule(PutSchedule, kw_only=True):

@@ -20,6 +20,7 @@ FAULTS: dict[type[errors.PenstockError], tuple[int, str]] = {
     errors.QueueFull: (503, "QueueFull"),
     errors.RateLimited: (429, "RateLimited"),
     errors.Forbidden: (403, "Forbidden"),
+    errors.Unauthorized: (401, "Unauthorized"),
     errors.Unsupported: (501, "Unsupported"),
     errors.Unavailable: (500, "InternalError"),
     errors.PenstockError: (500, "InternalError"),

@@ -8,7 +8,6 @@ of another site can make it send is told by its type: a form cannot send `applic
 from __future__ import annotations
 
 from penstock.auth import EVERYONE, Authenticator, Mode, Principal
-from penstock.errors import Forbidden
 from penstock.wire.http.messages import Refusal, Request
 
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
@@ -27,20 +26,10 @@ class Guard:
         self._open = authenticator.mode is Mode.OPEN
 
     def remembered(self, request: Request) -> Principal | None:
-        """The caller when that needs no look-up; a `Refusal` for one without a token where tokens are needed."""
+        """The caller when that needs no look-up; `Unauthorized` for one without a token where tokens are needed."""
         if self._open:
             return EVERYONE
-        try:
-            return self._authenticator.remembered(request.authorization)
-        except Forbidden as error:
-            raise _unknown(error) from None
+        return self._authenticator.remembered(request.authorization)
 
     async def principal(self, request: Request) -> Principal:
-        try:
-            return await self._authenticator.principal(request.authorization)
-        except Forbidden as error:
-            raise _unknown(error) from None
-
-
-def _unknown(error: Forbidden) -> Refusal:
-    return Refusal(401, "Unauthorized", error.message, field="authorization")
+        return await self._authenticator.principal(request.authorization)

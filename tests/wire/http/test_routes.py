@@ -17,10 +17,10 @@ from tests.wire.raw import Raw, connected, request
 # Who asks, and for what
 
 
-async def test_without_an_authorization_header_a_route_is_forbidden(raw: Raw) -> None:
+async def test_without_an_authorization_header_nobody_is_admitted(raw: Raw) -> None:
     answer = await raw.ask(request("GET", "/v1/queues", auth=None))
 
-    assert (answer.status, answer.json["code"]) == (403, "Forbidden")
+    assert (answer.status, answer.json["code"]) == (401, "Unauthorized")
 
 
 async def test_every_answer_names_its_request(raw: Raw) -> None:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-import msgspec
-
-from penstock.errors import Invalid
+from penstock.client.api.requests import moment_text, to_json
 
 MOST = 1000
 HEAVIEST = 512 * 1024
@@ -22,9 +20,9 @@ class JobOptions(TypedDict, total=False):
     task: str | None
     priority: int
     max_retries: int | None
-    run_at: datetime | None
+    run_at: datetime | str | None
     unique_key: str | None
-    unique_for: timedelta | None
+    unique_seconds: int | timedelta | None
     backoff: Mapping[str, Any] | None
 
 
@@ -32,18 +30,18 @@ class JobOptions(TypedDict, total=False):
 class NewJob:
     """A job to be enqueued. `task` names the function of the worker that is to run it, and travels in the payload.
 
-    With a `unique_key` a second job of the same queue and key, within `unique_for`, is not stored: the id of the first
-    is answered. Such a job can also be enqueued again, without harm, after an answer got lost.
+    With a `unique_key` a second job of the same queue and key, within `unique_seconds`, is not stored: the id of the
+    first is answered. Such a job can also be enqueued again, without harm, after an answer got lost.
     """
 
-    queue: str
+    queue_name: str
     payload: Mapping[str, Any] | None = None
     task: str | None = None
     priority: int = 0
     max_retries: int | None = None
-    run_at: datetime | None = None
+    run_at: datetime | str | None = None
     unique_key: str | None = None
-    unique_for: timedelta | None = None
+    unique_seconds: int | timedelta | None = None
     backoff: Mapping[str, Any] | None = None
 
 
@@ -57,17 +55,17 @@ def encode(job: NewJob) -> EncodedJob:
     payload = dict(job.payload or {})
     if job.task is not None:
         payload["task"] = job.task
-    told: dict[str, Any] = {"queue_name": job.queue, "payload": payload}
+    told: dict[str, Any] = {"queue_name": job.queue_name, "payload": payload}
     if job.priority:
         told["priority"] = job.priority
     if job.max_retries is not None:
         told["max_retries"] = job.max_retries
     if job.run_at is not None:
-        told["run_at"] = _moment(job.run_at)
+        told["run_at"] = moment_text("run_at", job.run_at)
     if job.unique_key is not None:
         told["unique_key"] = job.unique_key
-    if job.unique_for is not None:
-        told["unique_seconds"] = int(job.unique_for.total_seconds())
+    if job.unique_seconds is not None:
+        told["unique_seconds"] = _seconds(job.unique_seconds)
     if job.backoff is not None:
         told["backoff"] = dict(job.backoff)
     return EncodedJob(to_json(told), job.unique_key is not None)
@@ -87,12 +85,5 @@ def chunks(jobs: Iterable[NewJob]) -> Iterator[list[EncodedJob]]:
         yield chunk
 
 
-def to_json(value: Any) -> bytes:
-    """Moments, UUIDs, dataclasses and the like may stand in payloads and results; they travel as text and objects."""
-    return msgspec.json.encode(value)
-
-
-def _moment(moment: datetime) -> str:
-    if moment.tzinfo is None:
-        raise Invalid("run_at must say its time zone", field="run_at")
-    return moment.isoformat()
+def _seconds(duration: int | timedelta) -> int:
+    return int(duration.total_seconds()) if isinstance(duration, timedelta) else duration
