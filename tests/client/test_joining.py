@@ -24,14 +24,14 @@ class Store:
     async def send(self, request: Request) -> Answer | Failure:
         await asyncio.sleep(0)
         body: Any = json.loads(request.body or b"")
-        jobs = body["jobs"] if request.path == "/jobs/batch" else [body]
+        jobs = body["jobs"] if request.path == "/v1/jobs/batch" else [body]
         self.sizes.append(len(jobs))
         if self.trouble is not None:
             return self.trouble
         if any(job["queue_name"] == "bad" for job in jobs):
             return fault(400, "Invalid", "a bad queue")
         ids = [str(job["payload"]["n"]) for job in jobs]
-        return answer(201, {"job_ids": ids} if request.path == "/jobs/batch" else {"job_id": ids[0]})
+        return answer(201, {"job_ids": ids} if request.path == "/v1/jobs/batch" else {"job_id": ids[0]})
 
     async def close(self) -> None:
         pass
