@@ -7,6 +7,7 @@ else waits.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -24,7 +25,9 @@ SQL = load(*(Path(__file__).parent / feature for feature in FEATURES))
 
 ACQUIRE_S = 5.0
 CLOSE_S = 5.0
-RETRIES = 3
+RETRIES = 6
+PAUSE_S = 0.01
+"""Before the third try; twice as long before each further one. A transaction that drops a stream has ended by then."""
 
 _AWAY = (
     OSError,
@@ -143,6 +146,8 @@ class Connections:
                     if isinstance(error, _FAULTS):
                         raise  # not a conflict after all: a fault that must be seen
                     raise Unavailable("the database kept refusing a conflicting change") from error
+                if attempt > 0:
+                    await asyncio.sleep(PAUSE_S * 2**attempt * random.random())
             except Exception as error:
                 raise translate(error) from error
         raise AssertionError("unreachable")
