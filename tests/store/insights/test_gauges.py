@@ -13,6 +13,7 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.engine import Engine
 from penstock.engine.insights.gauges import MOST_SCHEDULES
+from penstock.limits import JOB_PRIORITY
 from penstock.model import DEFAULT_TENANT, TenantId
 from penstock.model.gauges import JobGauges, ScheduleGauges
 from penstock.model.jobs import JobStatus
@@ -85,6 +86,16 @@ async def test_the_longest_wait_is_that_of_any_priority(store: Store, worker: Wo
     assert (await gauges_of(store, tenant)).ready_since == since
     await worker.lease("work", 1, lease_s=3600)
     assert (await gauges_of(store, tenant)).ready_since is None
+
+
+@pytest.mark.parametrize("priority", JOB_PRIORITY)
+async def test_the_outermost_priorities_are_looked_at(
+    store: Store, worker: Worker, tenant: TenantId, priority: int
+) -> None:
+    since = worker.clock.now()
+    await worker.enqueue("work", priority=priority)
+
+    assert (await gauges_of(store, tenant)).ready_since == since
 
 
 async def test_a_job_waits_from_the_moment_it_may_run(store: Store, worker: Worker, tenant: TenantId) -> None:

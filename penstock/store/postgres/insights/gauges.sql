@@ -2,7 +2,7 @@
 
 -- name: job_figures
 -- The first job of each priority comes by one step down the index of ready jobs each, $1 steps at most: a place is a
--- priority and a number, so that the next priority begins behind the last number of this one.
+-- priority and a number below 2^48, so that the next priority begins behind the last number of this one.
 select t.tenant_id, t.queue, t.pending, t.processing, t.completed, t.cancelled, t.dead, r.ready_since
 from penstock.job_totals as t
 left join lateral (
@@ -23,7 +23,7 @@ left join lateral (
       from penstock.jobs as j
       where j.queue_id = t.queue_id
         and j.state = 0
-        and j.place >= penstock.job_place(f.priority - 1, 0)
+        and j.place > penstock.job_place(f.priority, 281474976710655)
       order by j.place
       limit 1
     ) as n
