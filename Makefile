@@ -2,6 +2,8 @@
 #   make serve ARGS="--memory"     make test ARGS="tests/store -k fifo"
 
 SHELL := /bin/sh
+# Without bytecode every process would compile the whole package again, and tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 JOBS ?= 3
 VERSION ?= 14

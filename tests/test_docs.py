@@ -93,7 +93,8 @@ def options(command: Any) -> set[str]:
 
 
 EVERY_COMMAND = dict(manual.commands(typer.main.get_command(app)))
-COMMANDS = {name: found for name, found in EVERY_COMMAND.items() if name not in manual.on_servers()}
+ON_SERVERS = manual.on_servers()
+COMMANDS = {name: found for name, found in EVERY_COMMAND.items() if name not in ON_SERVERS}
 """Those that docs/reference.md describes; docs/cli.md has a generated description of the others."""
 
 
