@@ -18,7 +18,7 @@ DEVELOPMENT := .venv/.development
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-slow fuzz test-debian test-postgres tools lint types bench demo-pipeline lock clean
+.PHONY: help setup serve test test-slow fuzz test-debian test-postgres tools lint types docs bench demo-pipeline lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ lint: $(DEVELOPMENT) ## Check style and formatting
 
 types: $(DEVELOPMENT) ## Check types
 	@$(BIN)/mypy
+
+docs: $(DEVELOPMENT) ## Build the documentation as a site in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet $(ARGS)
+	@echo "Open build/site/index.html"
 
 bench: $(DEVELOPMENT) ## Measure the CPU time of a message over HTTP
 	@$(BIN)/python -m bench.cycle $(ARGS)
