@@ -16,6 +16,7 @@ from penstock.cli.commands import (
     contexts,
     demo,
     jobs,
+    mcp,
     queues,
     schedules,
     status,
@@ -47,6 +48,7 @@ app.command()(status.check)
 app.command()(demo.demo)
 app.command("audit")(audit.list_acts)
 app.command()(completion.completion)
+app.command()(mcp.mcp)
 app.add_typer(contexts.app, name="context")
 app.add_typer(queues.app, name="queue")
 app.add_typer(jobs.app, name="job")

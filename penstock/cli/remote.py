@@ -118,6 +118,15 @@ def connect(chosen: Chosen, *, creates: bool) -> Iterator[Server]:
         opened.close()
 
 
+def http_address(chosen: Chosen, otherwise: str) -> tuple[str, str]:
+    """URL and token, for commands that need a server over HTTP."""
+    url, token = _address(chosen)
+    found = url or otherwise
+    if not found.startswith(("http://", "https://")):
+        raise Invalid(f"'{found}' is not the URL of a server: it must begin with http:// or https://")
+    return found.rstrip("/"), token or ANYONE
+
+
 def _address(chosen: Chosen) -> tuple[str | None, str | None]:
     """URL and token; no URL means a database."""
     token = chosen.token or os.environ.get("PENSTOCK_TOKEN")
