@@ -18,7 +18,7 @@ DEVELOPMENT := .venv/.development
 LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra embedded
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-slow fuzz test-debian test-postgres tools lint types docs bench demo-pipeline lock clean
+.PHONY: help setup serve test test-slow fuzz fire test-debian test-postgres tools lint types docs bench demo-pipeline lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-postgres: $(DEVELOPMENT) tools ## Run them on PostgreSQL VERSION (14 to 17)
 
 fuzz: $(DEVELOPMENT) ## Send hostile requests to a server of its own: SECONDS=60 SEED=1
 	@$(BIN)/python -m tests.hostile.fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(ARGS)
+
+fire: $(DEVELOPMENT) ## Kill servers and PostgreSQL under load and check every guarantee: SECONDS=60 SEED=1
+	@$(BIN)/python -m tests.fire --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(ARGS)
 
 # Programs that tests run, as command:package. root installs missing ones; other users get skipped tests.
 TOOLS := chromium:chromium curl:curl node:nodejs npm:npm

@@ -1,0 +1,12 @@
+"""All checks over one history."""
+
+from __future__ import annotations
+
+from tests.fire.checks import Violation, events, jobs, queues
+from tests.fire.history import History
+
+CHECKS = (*queues.CHECKS, *jobs.CHECKS, *events.CHECKS)
+
+
+def violations(history: History) -> list[Violation]:
+    return [violation for check in CHECKS for violation in check(history)]

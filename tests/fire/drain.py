@@ -1,0 +1,112 @@
+"""After the load: receive what is left, let everything end, and write down the final facts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from tests.fire.history import Recorder
+from tests.fire.load import events, jobs
+from tests.fire.load.doors import Rest
+
+PATIENCE_S = 120.0
+FACTS = ("work", "later", "once", "poison", "dead", "steps.fifo", "probe", "published", "scheduled")
+
+
+class Drain:
+    def __init__(self, recorder: Recorder, urls: list[str], dsn: str, say: Callable[[str], None]) -> None:
+        self._recorder = recorder
+        self._urls = urls
+        self._dsn = dsn
+        self._say = say
+        self._rest = Rest(recorder, urls)
+
+    def run(self, roles: tuple[str, ...]) -> None:
+        self._rest.ask("PATCH", "/v1/schedules/tick", {"status": "paused"})
+        self._until("queues", self._queues)
+        self._until("webhooks", self._webhooks)
+        if "jobs" in roles:
+            self._jobs()
+        if "sink" in roles:
+            self._streams()
+
+    def _until(self, what: str, finished: Callable[[], bool]) -> None:
+        """What does not end in time is left to the checks."""
+        give_up = time.monotonic() + PATIENCE_S
+        while not finished():
+            if time.monotonic() > give_up:
+                self._say(f"  {what} did not end within {PATIENCE_S:.0f} s")
+                return
+            time.sleep(0.05)
+
+    def _length(self, queue: str) -> int:
+        length: int = self._rest.ask("GET", f"/v1/queues/{queue}")["queue_length"]
+        return length
+
+    def _queues(self) -> bool:
+        for queue in FACTS:
+            while found := self._rest.receive(queue, 100, 1 if queue == "poison" else 3):
+                if queue != "poison":
+                    self._rest.delete(queue, found)
+        if any(self._length(queue) for queue in FACTS):
+            return False
+        for queue in FACTS:
+            path = f"/v1/queues/{queue}"
+            self._rest._call("counts", queue, {}, lambda path=path: self._rest.ask("GET", path))  # type: ignore[misc]
+        return True
+
+    def _webhooks(self) -> bool:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            [waiting] = connection.execute("select count(*) from penstock.deliveries where state < 2").fetchone() or [0]
+            if waiting:
+                return False
+            rows = connection.execute("select message_id::text, state from penstock.deliveries").fetchall()
+        for message_id, state in rows:
+            number = self._recorder.begin("delivery", "webhook", {"id": message_id})
+            self._recorder.end(number, "ok", {"state": "delivered" if state == 2 else "exhausted"})
+        return True
+
+    def _jobs(self) -> None:
+        client = jobs.JobClient(self._recorder, self._urls, 0)
+
+        def finished() -> bool:
+            for queue in (jobs.QUEUE, jobs.LIMITED):
+                for leased in client.lease(queue, 50):
+                    client.report("ack", queue, leased)
+            counts = self._rest.ask("GET", "/dashboard/queues")
+            return not any(each["pending"] or each["processing"] for each in counts)
+
+        self._until("jobs", finished)
+        for queue in (jobs.QUEUE, jobs.LIMITED):
+            for job in client.client.jobs(queue):
+                self._rest._call("job", queue, {"id": job.id}, lambda job=job: self._detail(job.id))  # type: ignore[misc]
+        client.close()
+
+    def _detail(self, job_id: str) -> dict[str, Any]:
+        found = self._rest.ask("GET", f"/jobs/{job_id}/detail")
+        job = found.get("job", found)
+        return {name: job[name] for name in ("status", "max_retries", "attempts")}
+
+    def _streams(self) -> None:
+        reader = events.Reader(self._recorder, self._urls)
+        sent = 0
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            # The last event: when both consumers have it, they have all before it.
+            last = f"{self._recorder.process}-last"
+            number = self._recorder.begin("event", events.STREAM, {"keys": [last]})
+            connection.execute("select pgque.send(%s, 'default', %s::text)", [events.STREAM, last])
+            self._recorder.end(number, "ok")
+
+            def finished() -> bool:
+                nonlocal sent
+                sent = 0 if reader.step(wait=1) else sent + 1
+                row = connection.execute(f"select 1 from {events.TABLE} where key = %s".encode(), [last]).fetchone()
+                return sent >= 2 and row is not None
+
+            self._until("streams", finished)
+            rows = connection.execute(f"select key from {events.TABLE}".encode()).fetchall()
+        number = self._recorder.begin("sink", events.STREAM, {"consumer": events.SINK})
+        self._recorder.end(number, "ok", [key for (key,) in rows])
