@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.fire.mutants import MUTANTS
 from tests.fire.plan import KINDS
 from tests.fire.run import Options, Verdict, run
 
@@ -47,9 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--keep", type=Path, default=Path("fire-histories"), help="Folder for histories of failed runs."
     )
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="Break this rule in all servers.")
     given = parser.parse_args(arguments)
     kinds = [] if given.calm else given.fault
     options = Options(given.seconds, given.seed, given.nodes, given.rate, kinds, given.every, keep=given.keep)
+    if given.mutant is not None:
+        options.servers = {"FIRE_MUTANT": given.mutant}
     options.say = lambda text: print(text, flush=True)
     verdict = run(options)
     print(report(verdict), flush=True)

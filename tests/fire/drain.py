@@ -81,7 +81,7 @@ class Drain:
 
         self._until("jobs", finished)
         for queue in (jobs.QUEUE, jobs.LIMITED):
-            for job in client.client.jobs(queue):
+            for job in client.client.jobs.all(queue_name=queue):
                 self._rest._call("job", queue, {"id": job.id}, lambda job=job: self._detail(job.id))  # type: ignore[misc]
         client.close()
 

@@ -1,6 +1,6 @@
 """`python -m tests.fire.launcher serve …` is `penstock serve …`, with faults that only a test may have.
 
-FIRE_CLOCK_S moves the clock of this process. FIRE_MUTANT breaks one rule: see `tests/fire/mutants`.
+FIRE_CLOCK_S moves the clock of this process. FIRE_MUTANT breaks one rule: see `tests/fire/mutants.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from penstock.cli import main
 from penstock.clock import SystemClock
+from tests.fire.mutants import break_engines
 from tests.fire.processes import die_with_parent
 
 
@@ -26,4 +27,6 @@ if __name__ == "__main__":
     die_with_parent()
     if offset := float(os.environ.get("FIRE_CLOCK_S", "0")):
         move_clock(offset)
+    if name := os.environ.get("FIRE_MUTANT"):
+        break_engines(name)
     main()

@@ -203,7 +203,8 @@ def orphans_run_again(history: History) -> list[Violation]:
             # Workers that write no history may have had the attempts in between.
             if second.attempt != first.attempt + 1:
                 continue
-            if ends.get(job_id) or history.settings.get(first.call.target, {}).get("concurrency") is not None:
+            reported = any(call.given["attempt"] == first.attempt for call in ends.get(job_id, []))
+            if reported or history.settings.get(first.call.target, {}).get("concurrency") is not None:
                 continue
             expiry = first.call.ended + first.call.given["lease_s"] + ORPHAN_S + history.skew
             expiry = max([expiry, *(beat.ended + beat.given["lease_s"] + ORPHAN_S for beat in beats.get(job_id, []))])

@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 
 from penstock import Client, RunningJob, Worker
-from penstock.client import Retries
-from penstock.client.jobs import LeasedJob
+from penstock.client import LeasedJob, Retries
 from penstock.errors import LeaseStale, NotFound, PenstockError, Unavailable
 from tests.fire.history import Outcome, Recorder
 
@@ -61,7 +60,7 @@ class JobClient:
             def enqueue(
                 queue: str = queue, payload: dict[str, str] = payload, retries: int = retries
             ) -> dict[str, list[str]]:
-                return {"ids": [self.client.enqueue(queue, payload, max_retries=retries, backoff={"delays": [0]})]}
+                return {"ids": [self.client.jobs.enqueue(queue, payload, max_retries=retries, backoff={"delays": [0]})]}
 
             found = self._call("enqueue", queue, given, enqueue)
             if found is not None and self._random.random() < 0.1:
@@ -71,7 +70,7 @@ class JobClient:
     def cancel(self, queue: str, job_id: str) -> None:
         def cancel() -> bool:
             try:
-                self.client.cancel(job_id)
+                self.client.jobs.cancel(job_id)
             except NotFound:
                 return False  # it runs already
             return True
@@ -89,12 +88,12 @@ class JobClient:
             if self._old and self._random.random() < 0.2:
                 self.report("ack", *self._old.pop(0))
 
-    def lease(self, queue: str, limit: int, wait_s: float = 0) -> list[LeasedJob]:
+    def lease(self, queue: str, limit: int) -> list[LeasedJob]:
         leased: list[LeasedJob] = []
 
         def lease() -> list[dict[str, Any]]:
             worker = self._recorder.process
-            leased.extend(self.client.lease(queue, worker, lease_s=LEASE_S, limit=limit, wait_s=wait_s))
+            leased.extend(self.client.jobs.lease(queue, worker, lease_seconds=LEASE_S, max=limit))
             return [{"id": each.job.id, "attempt": attempt(each)} for each in leased]
 
         self._call("lease", queue, {"lease_s": LEASE_S, "max": limit}, lease)
@@ -119,11 +118,11 @@ class JobClient:
         def report() -> bool:
             try:
                 if op == "ack":
-                    self.client.ack(leased, {"done": True})
+                    self.client.jobs.ack(leased, {"done": True})
                 elif op == "nack":
-                    self.client.nack(leased, "no luck", after_s=0)
+                    self.client.jobs.nack(leased, "no luck", retry_after=0)
                 else:
-                    self.client.heartbeat(leased, lease_s=LEASE_S)
+                    self.client.jobs.heartbeat(leased, lease_seconds=LEASE_S)
             except LeaseStale:
                 return False
             return True
@@ -136,7 +135,7 @@ class JobClient:
 
 
 def attempt(leased: LeasedJob) -> int:
-    return leased.job.retry_count + 1
+    return leased.job.attempt
 
 
 def work(url: str, seed: int) -> None:
