@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ import asyncpg
 
 from penstock.errors import Unavailable
 from penstock.queries import load
+from penstock.store.postgres.kept_pool import KeptPool
 from penstock.store.postgres.queues import rows
 from penstock.store.rare_warnings import warn
 
 FEATURES = ("queues", "topics", "jobs", "streams", "schedules", "insights", "private", "tenants")
 SQL = load(*(Path(__file__).parent / feature for feature in FEATURES))
 
-ACQUIRE_S = 5.0
 CLOSE_S = 5.0
 RETRIES = 6
 PAUSE_S = 0.01
@@ -69,8 +69,8 @@ class Connections:
         self._dsn = dsn
         self._size = max(size, 2)
         self._settings = {"application_name": "penstock", "penstock.node": node, **PLANNING, **(settings or {})}
-        self._durable: asyncpg.Pool | None = None
-        self._unsynced: asyncpg.Pool | None = None
+        self._durable: KeptPool | None = None
+        self._unsynced: KeptPool | None = None
         self._acquire_timeouts = 0
 
     async def open(self) -> None:
@@ -78,8 +78,8 @@ class Connections:
         self._durable = await self._pool(self._size - unsynced, {})
         self._unsynced = await self._pool(unsynced, {"synchronous_commit": "off"})
 
-    async def _pool(self, size: int, settings: Mapping[str, str]) -> asyncpg.Pool:
-        return await asyncpg.create_pool(
+    async def _pool(self, size: int, settings: Mapping[str, str]) -> KeptPool:
+        pool = await asyncpg.create_pool(
             self._dsn,
             min_size=1,
             max_size=size,
@@ -90,13 +90,14 @@ class Connections:
             reset=_keep_as_it_is,
             server_settings={**self._settings, **settings},
         )
+        return KeptPool(pool)
 
     async def close(self) -> None:
         for pool in self.pools():
             await _close(pool)
         self._durable = self._unsynced = None
 
-    def pools(self) -> list[asyncpg.Pool]:
+    def pools(self) -> list[KeptPool]:
         return [pool for pool in (self._durable, self._unsynced) if pool is not None]
 
     def numbers(self) -> Mapping[str, int]:
@@ -136,8 +137,7 @@ class Connections:
             await asyncio.sleep(0)  # asyncpg needs a task: see `Direct` in penstock/wire/http/messages.py
         for attempt in range(RETRIES):
             try:
-                async with _acquired(pool) as connection:
-                    return await ask(connection)
+                return await pool.run(ask)
             except TimeoutError:
                 self._acquire_timeouts += 1
                 raise Unavailable("no database connection became free in time") from None
@@ -157,21 +157,12 @@ async def _keep_as_it_is(connection: object) -> None:
     pass
 
 
-@asynccontextmanager
-async def _acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
-    connection = await pool.acquire(timeout=ACQUIRE_S)
-    try:
-        yield connection
-    finally:
-        await pool.release(connection)
-
-
 def _heard(connection: object, message: asyncpg.PostgresLogMessage) -> None:
     if message.severity_en == "WARNING":
         warn(message.message)
 
 
-async def _close(pool: asyncpg.Pool) -> None:
+async def _close(pool: KeptPool) -> None:
     try:
         await asyncio.wait_for(pool.close(), CLOSE_S)
     except TimeoutError:

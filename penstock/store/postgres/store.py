@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
@@ -65,6 +66,12 @@ from penstock.store.schedules import ScheduleStore
 from penstock.store.streams import StreamStore
 from penstock.store.topics import TopicStore
 
+_OPTIONAL = attrgetter(
+    "json", "delay_s", "priority", "group_id", "dedup_id", "dedup_window_s", "retention_s", "attributes", "headers",
+    "trace", "size",
+)  # fmt: skip
+"""What most messages leave out."""
+_NO_OPTIONS = _OPTIONAL(Send(tenant=TenantId(0), queue="", body=""))
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
@@ -178,17 +185,7 @@ class PostgresStore:
             [entry.tenant for entry in entries],
             [entry.queue for entry in entries],
             [entry.body for entry in entries],
-            _column([entry.json or None for entry in entries]),
-            _column([entry.delay_s for entry in entries]),
-            _column([entry.priority for entry in entries]),
-            _column([entry.group_id for entry in entries]),
-            _column([entry.dedup_id for entry in entries]),
-            _column([entry.dedup_window_s for entry in entries]),
-            _column([entry.retention_s for entry in entries]),
-            _column([entry.attributes for entry in entries]),
-            _column([entry.headers for entry in entries]),
-            _column([entry.trace for entry in entries]),
-            _column([entry.size for entry in entries]),
+            *_columns([_OPTIONAL(entry) for entry in entries]),
             now,
         )
         assert row is not None
@@ -384,7 +381,15 @@ class PostgresStore:
 
 def _column(values: list[Any]) -> list[Any] | None:
     """An array that holds nothing is not worth sending."""
-    return values if any(value is not None for value in values) else None
+    return values if values.count(None) < len(values) else None
+
+
+def _columns(options: list[tuple[Any, ...]]) -> list[list[Any] | None]:
+    """The columns of these rows; those without any value as None."""
+    if options.count(_NO_OPTIONS) == len(options):
+        return [None] * len(_NO_OPTIONS)
+    is_json, *others = zip(*options, strict=True)
+    return [list(is_json) if any(is_json) else None, *(_column(list(values)) for values in others)]
 
 
 def _handle_columns(handles: Sequence[Handle]) -> tuple[list[int], list[str], list[int], list[int | None]]:
