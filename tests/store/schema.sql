@@ -141,6 +141,10 @@ CREATE FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]
  SELECT penstock.finish_batch(queue, ids, leases, true) AS finish_batch;
 END;
 
+CREATE FUNCTION penstock.archive_tids(p_tenant bigint, p_queue text, p_tids tid[], p_now timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -992,27 +996,27 @@ CREATE FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text,
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) RETURNS bigint
+CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
-    LANGUAGE sql
-    BEGIN ATOMIC
- SELECT penstock.send_one(queue, (message)::text, true, headers, delay_s, priority, group_id, dedup_id, retention_s) AS send_one;
-END;
-
 CREATE FUNCTION penstock.send(queue text, body text, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
-    LANGUAGE sql
-    BEGIN ATOMIC
- SELECT penstock.send_one(queue, body, false, headers, delay_s, priority, group_id, dedup_id, retention_s) AS send_one;
-END;
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.send_as_it_is(p_tenants bigint[], p_queues text[], p_publish penstock.pending_publishes) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[] DEFAULT NULL::jsonb[], delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_ids text[] DEFAULT NULL::text[], retention_s integer DEFAULT NULL::integer, is_json boolean DEFAULT false) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.send_checked(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1021,15 +1025,15 @@ CREATE FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[] D
     SET enable_mergejoin TO 'off'
     SET jit TO 'off';
 
-CREATE FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
-
 CREATE FUNCTION penstock.send_dead_letters(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_groups text[], p_dedups text[], p_attributes text[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -2170,6 +2174,8 @@ REVOKE ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases b
 GRANT ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.archive_tids(p_tenant bigint, p_queue text, p_tids tid[], p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.bin_total(p_bin bigint) FROM PUBLIC;
@@ -2511,10 +2517,6 @@ REVOKE ALL ON FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, O
 
 REVOKE ALL ON FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) TO penstock_writer;
-GRANT ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) TO penstock_admin;
-
 REVOKE ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_admin;
@@ -2531,9 +2533,13 @@ GRANT ALL ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jso
 
 REVOKE ALL ON FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.send_checked(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.send_dead_letters(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_groups text[], p_dedups text[], p_attributes text[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_sizes integer[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.send_published(p_publishes penstock.new_publish[], p_skip boolean[], p_sequences bigint[], p_bodies text[], p_messages penstock.published_message[], p_now timestamp with time zone, OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
 

@@ -37,6 +37,7 @@ INDEXES = {
     "groups": "messages_pkey",
     "delete": "messages_pkey",
     "delete_in_queues": "messages_pkey",
+    "delete_batch": "messages_pkey",
     "finish": "messages_pkey",
     "receive": "messages_ready",
     "pop": "messages_ready",
@@ -190,7 +191,7 @@ def test_a_function_that_plans_like_the_server_has_all_its_settings(database: st
             """
         ).fetchall()
 
-    assert {name for name, _ in rows} == {"send_batch", "receive", "pop", "finish_batch"}
+    assert {name for name, _ in rows} == {"send_checked", "receive", "pop", "finish_batch"}
     for _, settings in rows:
         assert {f"{setting}={value}" for setting, value in PLANNING.items()} <= set(settings)
 

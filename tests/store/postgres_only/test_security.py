@@ -95,8 +95,8 @@ class TestFunctions:
             for file in files
             for name in re.findall(r"^create or replace function penstock\.(\w+)\(", source(file), re.MULTILINE)
         }
-        # send, delete and the batches are inlined, so callers need the functions behind them.
-        behind = {"send_one", "delete_one", "finish_batch"}
+        # delete, archive and their batches are inlined, so callers need the functions behind them.
+        behind = {"delete_one", "finish_batch"}
         assert {name for name, _ in granted} == api - {"raise_code", "check_fit"} | behind
         assert {role for _, role in granted} == {"penstock_reader", "penstock_writer", "penstock_admin"}
 

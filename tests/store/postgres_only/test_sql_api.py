@@ -207,6 +207,43 @@ class TestSend:
         rows = user.rows("select r.id, r.body, r.headers from penstock.receive('work', 30, 10) as r")
         assert rows == [(found, body, {"n": 1}) for found, body in zip(ids, "abc", strict=True)]
 
+    def test_a_batch_of_only_bodies_answers_its_ids_in_order(self, user: User) -> None:
+        ids = user.one("select penstock.send_batch('work', %s)", list("abc"))
+
+        assert ids == sorted(ids)
+        rows = user.rows("select r.id, r.body, r.priority from penstock.receive('work', 30, 10) as r")
+        assert rows == [(found, body, 100) for found, body in zip(ids, "abc", strict=True)]
+        assert user.rows("select m.sent from penstock.metrics('work') as m") == [(3,)]
+
+    def test_bodies_that_are_together_larger_than_one_may_be_fit(self, user: User) -> None:
+        user.rows("select penstock.alter_queue('work', '{\"max_message_bytes\": 1024}')")
+        bodies = [letter * 1000 for letter in "abc"]
+
+        assert len(user.one("select penstock.send_batch('work', %s)", bodies)) == 3
+        assert user.refused("select penstock.send_batch('work', %s)", [*bodies, "d" * 1025]) == "PS012"
+        assert user.refused("select penstock.send('work', %s::text)", "d" * 1025) == "PS012"
+        assert [body for (body,) in user.rows("select p.body from penstock.pop('work', 10) as p")] == bodies
+
+    @pytest.mark.parametrize(
+        ("setting", "received"),
+        [
+            ({"lifo": True}, ["3", "2", "1"]),
+            ({"delay_s": 600}, []),
+            ({"max_length": 5}, ["1", "2", "3"]),
+            ({"retention_s": 60}, ["1", "2", "3"]),
+        ],
+    )
+    def test_a_send_without_options_follows_the_settings_of_its_queue(
+        self, user: User, setting: dict[str, object], received: list[str]
+    ) -> None:
+        user.rows("select penstock.alter_queue('work', %s)", Jsonb(setting))
+        user.one("select penstock.send('work', '1'::text)")
+        user.one("select penstock.send('work', '2'::jsonb)")
+        user.one("select penstock.send_batch('work', '{3}')")
+
+        rows = user.rows("select r.body from penstock.receive('work', 30, 10) as r")
+        assert [body for (body,) in rows] == received
+
     def test_an_empty_batch_is_fine(self, user: User) -> None:
         assert user.one("select penstock.send_batch('work', '{}')") == []
 

@@ -43,10 +43,10 @@ begin
       execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);
     elsif v_name in ('create_topic', 'drop_topic', 'subscribe', 'subscribe_events', 'unsubscribe') then
       execute format('grant execute on function %s to penstock_admin', v_function);
-    -- send, delete, archive and the batches are inlined into the caller's statement, which then calls send_one,
-    -- delete_one and finish_batch.
+    -- delete, archive and their batches are inlined into the caller's statement, which then calls delete_one and
+    -- finish_batch.
     elsif v_name in (
-      'send', 'send_one', 'send_batch', 'receive', 'pop', 'delete', 'delete_one', 'delete_batch', 'archive',
+      'send', 'send_batch', 'receive', 'pop', 'delete', 'delete_one', 'delete_batch', 'archive',
       'archive_batch', 'finish_batch', 'change_visibility'
     ) then
       execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);

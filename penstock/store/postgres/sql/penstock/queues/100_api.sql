@@ -137,6 +137,8 @@ as $$
 $$;
 
 -- Sends all messages, or raises an error and sends none.
+--
+-- A batch without options to a queue that neither orders, delays, bounds nor numbers its messages is one statement.
 create or replace function penstock.send_batch(
   queue text,
   bodies text[],
@@ -152,59 +154,65 @@ returns bigint[]
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_mergejoin = off
-set jit = off
 as $$
+#variable_conflict use_column
 declare
-  v_count integer := coalesce(cardinality(bodies), 0);
-  v_sent record;
-  v_code text;
+  v_now timestamptz := clock_timestamp();
+  v_queue record;
+  v_ids bigint[];
 begin
-  if v_count = 0 then
-    return '{}';
+  if coalesce(send_batch.delay_s, send_batch.priority, send_batch.retention_s) is null
+    and coalesce(send_batch.group_id, send_batch.headers::text, send_batch.dedup_ids::text) is null
+    and num_nulls(variadic bodies) = 0
+  then
+    select q.id, q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at,
+      (select w.queue_id from penstock.waiting as w where w.queue_id = q.id and w.until > v_now limit 1) as awaited
+    into v_queue
+    from penstock.queues as q
+    where q.tenant_id = penstock.current_tenant()
+      and q.name = send_batch.queue
+      and not q.fifo
+      and not q.implicit
+      and not q.lifo
+      and q.delay_s = 0
+      and q.max_length is null
+      -- When all bodies together are no larger than one may be, none is too large.
+      and (
+        pg_column_size(bodies) <= q.max_message_bytes
+        or q.max_message_bytes >= (select max(octet_length(b)) from unnest(bodies) as b)
+      );
+    if found then
+      with stored as (
+        insert into penstock.messages (
+          bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body
+        )
+        -- The place of priority 100; see place_of. Ids increase in the order of the bodies.
+        select
+          v_queue.bin_id, e.id, 4053239664633446400 + e.id, v_now, v_now, v_queue.expires_at, 100, 0,
+          coalesce(send_batch.is_json, false), e.body
+        from (select nextval('penstock.message_ids') as id, b as body from unnest(bodies) as b offset 0) as e
+        returning id
+      )
+      select array_agg(s.id) into v_ids from stored as s;
+      if v_ids is null then
+        return '{}';
+      end if;
+      insert into penstock.bin_changes (bin_id, arrived) values (v_queue.bin_id, cardinality(v_ids));
+      if v_queue.awaited is not null then
+        perform penstock.announce(array[v_queue.awaited], v_now);
+      end if;
+      return v_ids;
+    end if;
   end if;
-  -- The functions below count positions from 1; arrays of users may begin elsewhere, or have more dimensions.
-  if array_lower(bodies, 1) <> 1 or array_ndims(bodies) > 1 then
-    bodies := array(select b from unnest(bodies) as b);
-  end if;
-  if array_lower(headers, 1) <> 1 or array_ndims(headers) > 1 then
-    headers := array(select h from unnest(headers) as h);
-  end if;
-  if array_lower(dedup_ids, 1) <> 1 or array_ndims(dedup_ids) > 1 then
-    dedup_ids := array(select d from unnest(dedup_ids) as d);
-  end if;
-  perform penstock.check_messages(bodies, array[delay_s], array[priority], array[group_id], dedup_ids);
-  perform penstock.check_range('retention_s', retention_s, 60, 1209600);
-  perform penstock.check_that('headers', cardinality(headers) = v_count, 'be one for each body');
-  perform penstock.check_that('dedup_ids', cardinality(dedup_ids) = v_count, 'be one for each body');
-  v_sent := penstock.send_many(
-    array_fill(penstock.current_tenant(), array[v_count]),
-    array_fill(queue, array[v_count]),
-    bodies,
-    case when is_json then array_fill(true, array[v_count]) end,
-    case when delay_s is not null then array_fill(delay_s, array[v_count]) end,
-    case when priority is not null then array_fill(priority, array[v_count]) end,
-    case when group_id is not null then array_fill(group_id, array[v_count]) end,
-    dedup_ids,
-    null,
-    case when retention_s is not null then array_fill(retention_s, array[v_count]) end,
-    null,
-    headers::text[],
-    null,
-    null,
-    clock_timestamp()
+  return penstock.send_checked(
+    send_batch.queue, bodies, send_batch.headers, send_batch.delay_s, send_batch.priority, send_batch.group_id,
+    send_batch.dedup_ids, send_batch.retention_s, send_batch.is_json
   );
-  if num_nonnulls(variadic v_sent.codes) > 0 then
-    v_code := (select c from unnest(v_sent.codes) with ordinality as e (c, n) where c is not null order by n limit 1);
-    perform penstock.raise_code(v_code, queue);
-  end if;
-  return v_sent.ids;
 end;
 $$;
 
+-- A message without options to a queue that neither orders, delays, bounds nor numbers its messages is one statement. The
+-- two functions repeat it: they run for every message, and another function call costs measurable time.
 create or replace function penstock.send(
   queue text,
   body text,
@@ -216,10 +224,62 @@ create or replace function penstock.send(
   retention_s integer default null
 )
 returns bigint
-language sql
-begin atomic
-  select penstock.send_one(queue, body, false, headers, delay_s, priority, group_id, dedup_id, retention_s);
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_body text := send.body;
+  v_id bigint;
+  v_awaited bigint;
+begin
+  if num_nonnulls(
+    send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
+  ) > 0 then
+    return penstock.send_one(
+      send.queue, v_body, false, send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
+    );
+  end if;
+  with q as materialized (
+    select
+      q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at,
+      nextval('penstock.message_ids') as message_id,
+      (select w.queue_id from penstock.waiting as w where w.queue_id = q.id and w.until > v_now limit 1) as awaited
+    from penstock.queues as q
+    where q.tenant_id = case
+        when coalesce(current_setting('penstock.tenant', true), '') = '' then 1
+        else penstock.current_tenant()
+      end
+      and q.name = send.queue
+      and not q.fifo
+      and not q.implicit
+      and not q.lifo
+      and q.delay_s = 0
+      and q.max_length is null
+      and octet_length(v_body) <= q.max_message_bytes
+  ),
+  stored as (
+    insert into penstock.messages (bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body)
+    -- The place of priority 100; see place_of.
+    select
+      q.bin_id, q.message_id, 4053239664633446400 + q.message_id, v_now, v_now, q.expires_at, 100, 0, false, v_body
+    from q
+  ),
+  counted as (
+    insert into penstock.bin_changes (bin_id, arrived) select q.bin_id, 1 from q
+  )
+  select q.message_id, q.awaited into v_id, v_awaited from q;
+  if v_id is null then
+    return penstock.send_one(send.queue, v_body, false, null, null, null, null, null, null);
+  end if;
+  if v_awaited is not null then
+    perform penstock.announce(array[v_awaited], v_now);
+  end if;
+  return v_id;
 end;
+$$;
 
 create or replace function penstock.send(
   queue text,
@@ -232,10 +292,62 @@ create or replace function penstock.send(
   retention_s integer default null
 )
 returns bigint
-language sql
-begin atomic
-  select penstock.send_one(queue, message::text, true, headers, delay_s, priority, group_id, dedup_id, retention_s);
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_body text := send.message::text;
+  v_id bigint;
+  v_awaited bigint;
+begin
+  if num_nonnulls(
+    send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
+  ) > 0 then
+    return penstock.send_one(
+      send.queue, v_body, true, send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
+    );
+  end if;
+  with q as materialized (
+    select
+      q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at,
+      nextval('penstock.message_ids') as message_id,
+      (select w.queue_id from penstock.waiting as w where w.queue_id = q.id and w.until > v_now limit 1) as awaited
+    from penstock.queues as q
+    where q.tenant_id = case
+        when coalesce(current_setting('penstock.tenant', true), '') = '' then 1
+        else penstock.current_tenant()
+      end
+      and q.name = send.queue
+      and not q.fifo
+      and not q.implicit
+      and not q.lifo
+      and q.delay_s = 0
+      and q.max_length is null
+      and octet_length(v_body) <= q.max_message_bytes
+  ),
+  stored as (
+    insert into penstock.messages (bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body)
+    -- The place of priority 100; see place_of.
+    select
+      q.bin_id, q.message_id, 4053239664633446400 + q.message_id, v_now, v_now, q.expires_at, 100, 0, true, v_body
+    from q
+  ),
+  counted as (
+    insert into penstock.bin_changes (bin_id, arrived) select q.bin_id, 1 from q
+  )
+  select q.message_id, q.awaited into v_id, v_awaited from q;
+  if v_id is null then
+    return penstock.send_one(send.queue, v_body, true, null, null, null, null, null, null);
+  end if;
+  if v_awaited is not null then
+    perform penstock.announce(array[v_awaited], v_now);
+  end if;
+  return v_id;
 end;
+$$;
 
 -- Returns up to max_messages messages and hides them for visibility_timeout_s, by default that of the queue. id and
 -- lease identify the delivery.
@@ -309,7 +421,8 @@ begin
         for update skip locked
       )
     )
-    returning m.*
+    returning
+      m.place, m.id, m.lease, m.body, m.headers, m.attributes, m.receives, m.priority, m.group_id, m.sent_at, m.visible_at
   )
   select c.id, c.lease, c.body, c.headers::jsonb, c.attributes::jsonb, c.receives, c.priority, c.group_id, c.sent_at,
     c.visible_at
@@ -379,7 +492,7 @@ begin
         for update skip locked
       )
     )
-    returning m.*
+    returning m.place, m.id, m.body, m.headers, m.attributes, m.sent_at
   )
   select g.id, g.body, g.headers::jsonb, g.attributes::jsonb, g.sent_at
   from gone as g
