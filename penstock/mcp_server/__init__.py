@@ -1,16 +1,22 @@
 """An MCP server: agents look at queues, jobs, topics, streams and schedules of one Penstock server, and repair them.
 
-Every tool is a request to the HTTP API with the token of the user, so an agent can do what that token can do and no
+Every tool is a call of the Python client with the token of the user, so an agent can do what that token can do and no
 more. Tools that change something exist only if they are allowed.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
-from penstock.mcp_server.api import Api
-from penstock.mcp_server.reading import ReadingTools
+from penstock.client import AsyncClient
+from penstock.errors import PenstockError
+from penstock.mcp_server.bounds import bounded
+from penstock.mcp_server.reading import ReadingTools, Tool
 from penstock.mcp_server.writing import WritingTools
 
 INSTRUCTIONS = """Penstock is a message broker on PostgreSQL or SQLite: queues, jobs, topics, streams and schedules.
@@ -24,16 +30,27 @@ ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 
 
-def create(api: Api, version: str, *, allow_writes: bool = False) -> MCPServer[object]:
+def create(client: AsyncClient, version: str, *, allow_writes: bool = False) -> MCPServer[object]:
     """A server with the tools that only read and, if allowed, with those that write."""
     server: MCPServer[object] = MCPServer("penstock", version=version, instructions=INSTRUCTIONS, log_level="WARNING")
-    reading = ReadingTools(api)
-    for tool in reading.all():
-        server.add_tool(tool, annotations=READS)
+    writing = WritingTools(client)
+    groups = [(READS, ReadingTools(client).all())]
     if allow_writes:
-        writing = WritingTools(api)
-        for tool in writing.adding():
-            server.add_tool(tool, annotations=ADDS)
-        for tool in writing.changing():
-            server.add_tool(tool, annotations=CHANGES)
+        groups += [(ADDS, writing.adding()), (CHANGES, writing.changing())]
+    for hints, tools in groups:
+        for tool in tools:
+            server.add_tool(_answering(tool), annotations=hints)
     return server
+
+
+def _answering(tool: Tool) -> Tool:
+    """The tool with bounded answers, and with errors as texts for the agent."""
+
+    @functools.wraps(tool)
+    async def answer(*args: Any, **options: Any) -> dict[str, Any]:
+        try:
+            return bounded(await tool(*args, **options))
+        except PenstockError as error:
+            raise ToolError(f"{type(error).__name__}: {error}") from error
+
+    return answer

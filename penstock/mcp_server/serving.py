@@ -10,9 +10,9 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
+from penstock.client import AsyncClient
 from penstock.errors import Invalid
 from penstock.mcp_server import create
-from penstock.mcp_server.api import Api
 
 PATH = "/mcp"
 LARGEST_REQUEST = 1_048_576
@@ -20,8 +20,8 @@ LARGEST_REQUEST = 1_048_576
 
 def serve_stdio(url: str, token: str, version: str, *, allow_writes: bool) -> None:
     async def run() -> None:
-        async with Api(url, token) as api:
-            await create(api, version, allow_writes=allow_writes).run_stdio_async()
+        async with AsyncClient(url, token) as client:
+            await create(client, version, allow_writes=allow_writes).run_stdio_async()
 
     anyio.run(run)
 
@@ -30,8 +30,8 @@ def serve_http(url: str, token: str, version: str, host: str, port: int, *, allo
     check_loopback(host)
 
     async def run() -> None:
-        async with Api(url, token) as api:
-            app = http_app(create(api, version, allow_writes=allow_writes), port)
+        async with AsyncClient(url, token) as client:
+            app = http_app(create(client, version, allow_writes=allow_writes), port)
             await uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning")).serve()
 
     anyio.run(run)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import Field
 
-from penstock.mcp_server.api import Api
-from penstock.mcp_server.bounds import bounded
-from penstock.mcp_server.reading import Answer, Name, Tool
+from penstock.client import AsyncClient
+from penstock.client.api.queues import MessageOptions
+from penstock.errors import Invalid
+from penstock.mcp_server.reading import Answer, JobId, Name, Tool
 
 Ids = Annotated[list[int], Field(min_length=1, max_length=100)]
-JobIds = Annotated[list[str], Field(min_length=1, max_length=100)]
+JobIds = Annotated[list[JobId], Field(min_length=1, max_length=100)]
 
 
 class WritingTools:
     """The docstring of a method is what the agent reads about it."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
 
     def adding(self) -> list[Tool]:
         """Those that only add."""
@@ -44,9 +46,14 @@ class WritingTools:
         dedup_id: str | None = None,
     ) -> Answer:
         """Send one message to a queue. Its receivers act on it."""
-        given = {"message": message, "delay": delay, "group_id": group_id, "dedup_id": dedup_id}
-        body = {name: value for name, value in given.items() if value is not None or name == "message"}
-        return bounded(await self._api.post("v1", "queues", queue, "messages", body=body))
+        options = MessageOptions()
+        if delay is not None:
+            options["delay"] = delay
+        if group_id is not None:
+            options["group_id"] = group_id
+        if dedup_id is not None:
+            options["dedup_id"] = dedup_id
+        return {"id": await self._client.queues.send(queue, message, **options)}
 
     async def enqueue_job(
         self,
@@ -58,29 +65,29 @@ class WritingTools:
         unique_key: str | None = None,
     ) -> Answer:
         """Enqueue one job. A worker of the queue runs it."""
-        body: dict[str, Any] = {
-            "queue_name": queue,
-            "payload": payload,
-            "max_retries": max_retries,
-            "priority": priority,
-        }
-        body |= {name: value for name, value in {"run_at": run_at, "unique_key": unique_key}.items() if value}
-        return bounded(await self._api.post("jobs", body=body))
+        job_id = await self._client.jobs.enqueue(
+            queue, payload, max_retries=max_retries, priority=priority, run_at=run_at, unique_key=unique_key
+        )
+        return {"job_id": job_id}
 
     async def redrive_dead_letters(
         self,
-        queue: Annotated[str, Field(description="The queue that holds the dead letters.")],
+        queue: Annotated[Name, Field(description="The queue that holds the dead letters.")],
         message_ids: Annotated[Ids | None, Field(description="Only these messages. Default: all.")] = None,
         rate: Annotated[int | None, Field(ge=1, description="Messages per second. Not with message_ids.")] = None,
     ) -> Answer:
         """Move dead letters back to the queues they came from. First repair what made them fail, or they come back.
         All: runs in the background, and `get_queue` shows its progress."""
-        body = {name: value for name, value in {"ids": message_ids, "rate": rate}.items() if value is not None}
-        return bounded(await self._api.post("v1", "queues", queue, "redrive", body=body))
+        if message_ids is None:
+            task: Answer = msgspec.to_builtins(await self._client.queues.redrive(queue, rate=rate))
+            return task
+        if rate is not None:
+            raise Invalid("rate is for all dead letters, not for message_ids", field="rate")
+        return {"moved": await self._client.queues.redrive_messages(queue, message_ids)}
 
     async def delete_message(self, queue: Name, message_id: int) -> Answer:
         """Delete one message for good, such as one that makes every receiver fail. `peek_messages` shows the ids."""
-        await self._api.ask("DELETE", ("v1", "queues", queue, "messages", str(message_id)))
+        await self._client.queues.delete_message(queue, message_id)
         return {"deleted": message_id}
 
     async def retry_dead_jobs(
@@ -90,12 +97,12 @@ class WritingTools:
         limit: Annotated[int, Field(ge=1, le=10_000, description="Maximum number, without job_ids.")] = 100,
     ) -> Answer:
         """Make dead jobs of a queue pending again, with all their retries. First repair what made them fail."""
-        body: dict[str, Any] = {"job_ids": job_ids} if job_ids else {"limit": limit}
-        return bounded(await self._api.post("queues", queue, "dead", "requeue", body=body))
+        return {"requeued": await self._client.jobs.requeue_dead(queue, job_ids, limit=limit)}
 
-    async def cancel_job(self, job_id: Annotated[str, Field(max_length=64)]) -> Answer:
+    async def cancel_job(self, job_id: JobId) -> Answer:
         """Cancel a pending job. It will not run."""
-        return bounded(await self._api.post("jobs", job_id, "cancel"))
+        await self._client.jobs.cancel(job_id)
+        return {"cancelled": job_id}
 
     async def set_job_limits(
         self,
@@ -105,10 +112,11 @@ class WritingTools:
         burst: Annotated[int | None, Field(ge=1, description="Starts at once after a pause.")] = None,
     ) -> Answer:
         """Replace the limits of a queue of jobs, across all workers. What is not given becomes unlimited."""
-        body = {"concurrency": concurrency, "rate": rate, "burst": burst}
-        return bounded(await self._api.ask("PUT", ("queues", queue, "limits"), body=body))
+        found = await self._client.jobs.set_limits(queue, concurrency=concurrency, rate=rate, burst=burst)
+        limits: Answer = msgspec.to_builtins(found)
+        return limits
 
     async def replay_delivery(self, delivery_id: int) -> Answer:
         """Send a finished webhook delivery again, with all its retries. The endpoint receives it a second time."""
-        found = await self._api.post("v1", "deliveries", str(delivery_id), "replay")
-        return bounded(found if isinstance(found, dict) else {"replayed": delivery_id})
+        found: Answer = msgspec.to_builtins(await self._client.topics.replay_delivery(delivery_id))
+        return found

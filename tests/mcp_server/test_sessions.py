@@ -15,9 +15,9 @@ import uvicorn
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
+from penstock.client import AsyncClient
 from penstock.errors import Invalid
 from penstock.mcp_server import create
-from penstock.mcp_server.api import Api
 from penstock.mcp_server.serving import check_loopback, http_app
 from tests.mcp_server.test_tools import agent, call
 from tests.mcp_server.world import furnish
@@ -99,7 +99,7 @@ async def test_the_same_over_standard_input_and_output(live: Live) -> None:
 async def over_http(live: Live) -> AsyncIterator[int]:
     bound = socket.create_server(("127.0.0.1", 0))
     port = int(bound.getsockname()[1])
-    async with Api(live.url, "anyone") as api:
+    async with AsyncClient(live.url, "anyone") as api:
         app = http_app(create(api, "0", allow_writes=True), port)
         server = PromptServer(uvicorn.Config(app, log_config=None))
         # Not serve(): that would take the signals of the test run for itself.

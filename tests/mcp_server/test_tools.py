@@ -13,8 +13,8 @@ import pytest
 from mcp.client import Client
 
 from penstock.auth import Mode
+from penstock.client import AsyncClient
 from penstock.mcp_server import create
-from penstock.mcp_server.api import Api
 from penstock.mcp_server.bounds import LARGEST, bounded
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
@@ -27,7 +27,7 @@ from tests.wire.conftest import Live, running
 
 @asynccontextmanager
 async def agent(live: Live, token: str = "anyone", *, allow_writes: bool = False) -> AsyncIterator[Client]:
-    async with Api(live.url, token) as api, Client(create(api, "0", allow_writes=allow_writes)) as client:
+    async with AsyncClient(live.url, token) as api, Client(create(api, "0", allow_writes=allow_writes)) as client:
         yield client
 
 
@@ -181,7 +181,7 @@ async def token(live: Live, scope: Scope) -> str:
 async def test_errors_say_what_is_wrong() -> None:
     async with running() as live, agent(live, allow_writes=True) as client:
         assert await refusal(client, "get_queue", queue="nowhere") == "QueueNotFound: Queue 'nowhere' does not exist"
-        assert "must not be empty" in await refusal(client, "get_queue", queue="..")
+        assert "dots only" in await refusal(client, "get_queue", queue="..")
         assert "limit" in await refusal(client, "peek_messages", queue="x", limit=1000)
         assert "PostgreSQL" in await refusal(client, "list_streams")
         assert "Unknown tool" in await refusal(client, "run_sql", statement="select 1")
