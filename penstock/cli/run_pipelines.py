@@ -160,6 +160,38 @@ def run_cdc(
     )
 
 
+@app.command("tables")
+@on_spark
+def run_tables(
+    start: Start,
+    stream: Annotated[
+        list[str] | None, typer.Option(help="Stream to read; repeatable. Default: the archive in the lake.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="TOML file that declares tables. Default: one for every type.")
+    ] = None,
+    consumer: Consumer = "tables",
+    skip_lost: SkipLost = False,
+    max_events: MaxEvents = None,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge small files at the end.")] = False,
+    tenant: Tenant = "default",
+) -> None:
+    """Events into typed tables, one for each event type; those that do not fit into a quarantine."""
+    from penstock.spark.pipelines.tables import Tables
+
+    start(
+        Tables(
+            streams=tuple(stream or ()),
+            file=file,
+            consumer=consumer,
+            skip_lost=skip_lost,
+            max_events=max_events,
+            compact=compact,
+            tenant=tenant,
+        )
+    )
+
+
 @app.command("insights")
 @on_spark
 def run_insights(

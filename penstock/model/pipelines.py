@@ -14,6 +14,7 @@ PIPELINES: Mapping[str, str] = {
     "import": "Work of other queues, or files, into queues, streams or jobs.",
     "insights": "Throughput, latencies, retries, dead letters and errors, per name and hour.",
     "replay": "A part of the lake back into a stream or a queue.",
+    "tables": "Events into typed tables, one for each event type; those that do not fit into a quarantine.",
 }
 """What can be run, and in a line what it does. Here and not in the room of Spark, which may not be installed."""
 

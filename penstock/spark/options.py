@@ -71,6 +71,7 @@ OPTION_USES: dict[str, frozenset[Use]] = {
     "txnVersion": _WRITE,
     "target": _WRITE,
     "name": _WRITE,
+    "deadLetters": _WRITE,
     "checkpointLocation": _ALL,
     "path": _ALL,
     "queryName": _ALL,
@@ -171,6 +172,8 @@ class WriteOptions:
     exactly_once: bool
     app_id: str | None
     version: int | None
+    dead_letters: str | None = None
+    """Where rows go that the target refuses: `table`, `stream:NAME` or `queue:NAME`. None fails the batch."""
 
     @property
     def one_stream(self) -> str | None:
@@ -198,7 +201,20 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         exactly_once=_flag(given, "exactlyOnce", True),
         app_id=app_id,
         version=_count(given, "txnVersion", least=0),
+        dead_letters=_dead_letters(given),
     )
+
+
+def _dead_letters(given: Mapping[str, str]) -> str | None:
+    text = given.get("deadletters")
+    if text is None:
+        return None
+    kind, _, name = text.partition(":")
+    if text != "table" and (kind not in ("stream", "queue") or not name):
+        raise OptionError("deadLetters", f"{text!r} is none of table, stream:NAME and queue:NAME")
+    if not _flag(given, "exactlyOnce", True):
+        raise OptionError("deadLetters", "needs exactlyOnce: the driver stores rejected rows with the others")
+    return text
 
 
 def _normal(options: Mapping[str, str]) -> dict[str, str]:

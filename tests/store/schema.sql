@@ -851,21 +851,29 @@ CREATE FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodi
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) RETURNS boolean
+CREATE FUNCTION penstock.publish_or_reject(p_target text, p_tenant bigint, p_name text, p_places tid[], p_now timestamp with time zone, p_named_by_rows boolean, p_query text, p_batch bigint, p_rejects text, OUT published bigint, OUT duplicates bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_portion(p_target text, p_tenant bigint, p_name text, p_places tid[], p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone, p_rejects text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off';
 
-CREATE FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_tenant bigint, p_name text) RETURNS bigint
+CREATE FUNCTION penstock.publish_staged_jobs(p_places tid[], p_rows record, p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) RETURNS record
+CREATE FUNCTION penstock.publish_staged_messages(p_places tid[], p_rows record, p_tenant bigint, p_name text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) RETURNS record
+CREATE FUNCTION penstock.publish_staged_rows(p_target text, p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, p_query text, p_batch bigint, p_rejects text, OUT published bigint, OUT duplicates bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -950,6 +958,10 @@ CREATE FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with ti
 
 CREATE FUNCTION penstock.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.reject_problems(p_attempts bigint[], p_target text, p_tenant bigint, p_name text, p_query text, p_batch bigint, p_rejects text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.release_due(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
@@ -1078,6 +1090,10 @@ CREATE FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_desti
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline text, p_settings jsonb, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.store_rejects(p_places tid[], p_reason text, p_target text, p_tenant bigint, p_name text, p_query text, p_batch bigint, p_rejects text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1724,6 +1740,27 @@ CREATE TABLE penstock.spark_pieces (
     batch text
 );
 
+CREATE TABLE penstock.spark_rejects (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    query text NOT NULL,
+    batch bigint NOT NULL,
+    target text NOT NULL,
+    name text,
+    reason text NOT NULL,
+    "row" jsonb NOT NULL,
+    rejected_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE penstock.spark_rejects ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.spark_rejects_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE UNLOGGED TABLE penstock.spark_staging (
     attempt bigint NOT NULL,
     "position" bigint NOT NULL,
@@ -1735,7 +1772,8 @@ CREATE UNLOGGED TABLE penstock.spark_staging (
     headers text,
     deliver_at timestamp with time zone,
     priority integer,
-    dedup_id text
+    dedup_id text,
+    problem text
 );
 
 ALTER TABLE penstock.subscriptions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -1920,6 +1958,9 @@ ALTER TABLE ONLY penstock.spark_ledger
 
 ALTER TABLE ONLY penstock.spark_pieces
     ADD CONSTRAINT spark_pieces_pkey PRIMARY KEY (read_id, piece);
+
+ALTER TABLE ONLY penstock.spark_rejects
+    ADD CONSTRAINT spark_rejects_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY penstock.subscriptions
     ADD CONSTRAINT subscriptions_key_key UNIQUE (key);
@@ -2454,13 +2495,17 @@ REVOKE ALL ON FUNCTION penstock.publish_event_text(p_key text, p_body text, p_js
 
 REVOKE ALL ON FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_or_reject(p_target text, p_tenant bigint, p_name text, p_places tid[], p_now timestamp with time zone, p_named_by_rows boolean, p_query text, p_batch bigint, p_rejects text, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_events(p_attempts bigint[], p_tenant bigint, p_name text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_portion(p_target text, p_tenant bigint, p_name text, p_places tid[], p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged(p_query text, p_batch bigint, p_attempts bigint[], p_count bigint, p_loads bigint[], p_target text, p_tenant text, p_name text, p_once boolean, p_now timestamp with time zone, p_rejects text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_staged_jobs(p_places tid[], p_rows record, p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged_messages(p_places tid[], p_rows record, p_tenant bigint, p_name text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.publish_staged_rows(p_target text, p_attempts bigint[], p_tenant bigint, p_name text, p_now timestamp with time zone, p_query text, p_batch bigint, p_rejects text, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.publish_staged_stream(p_attempts bigint[], p_name text) FROM PUBLIC;
 
@@ -2494,6 +2539,8 @@ REVOKE ALL ON FUNCTION penstock.record_published(p_publishes penstock.new_publis
 REVOKE ALL ON FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.refuse_change() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.reject_problems(p_attempts bigint[], p_target text, p_tenant bigint, p_name text, p_query text, p_batch bigint, p_rejects text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.release_due(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -2562,6 +2609,8 @@ REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text
 REVOKE ALL ON FUNCTION penstock.start_move_task(p_tenant bigint, p_source text, p_destination text, p_rate integer, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.start_pipeline_run(p_tenant text, p_pipeline text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.store_rejects(p_places tid[], p_reason text, p_target text, p_tenant bigint, p_name text, p_query text, p_batch bigint, p_rejects text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.store_sends(p_entries penstock.send_entry[], p_ids bigint[], p_bodies text[], p_json boolean[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone) FROM PUBLIC;
 

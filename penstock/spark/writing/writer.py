@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as compute
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import IntegerType, StringType, StructType, TimestampType
 from pyspark.taskcontext import TaskContext
@@ -48,6 +49,9 @@ TAKEN = {
     "jobs": ("name", "value", "deliver_at", "priority", "dedup_id"),
 }
 """Columns that each target accepts."""
+
+PROBLEM = "problem"
+ZERO_BYTE = "a text has a zero byte, which PostgreSQL cannot store"
 
 SETTLE_S = 86_400
 """Rows staged for longer than this, in seconds, belong to no write any more."""
@@ -81,22 +85,28 @@ class _Staging:
             stream = stream_prefix(database, self._options.tenant) + stream
             database.close()
         at_once = stream is not None and not self._options.remembered
+        aside = _SetAside() if self._options.dead_letters is not None else None
+        if aside is not None:
+            iterator = aside.storable(iterator)
+        load: int | None = None
         if stream is not None:
             many, iterator = direct.many(iterator)
             if many:
                 load = direct.load(database, stream, self._names, iterator, publish=at_once)
-                return Staged(load=None if at_once else load, query=query)
-            if at_once:
+                if aside is None or not aside.batches:
+                    return Staged(load=None if at_once else load, query=query)
+                iterator = iter(())
+            elif at_once:
                 direct.append(database, stream, self._names, iterator)
                 return Staged(query=query)
         attempt = _attempt(context.partitionId() if context is not None else 0)
         counted = _Counted(attempt, self._names)
-        batches = counted.staged(iterator)
+        batches = counted.staged(iterator if aside is None else chain(iterator, aside.rejected()))
         if (first := next(batches, None)) is not None:
             reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
             with database.transaction() as connection:
                 connection.append("penstock", "spark_staging", reader)
-        return Staged(attempt, counted.rows, query=query)
+        return Staged(attempt, counted.rows, load, query)
 
     def _publish(self, messages: list[WriterCommitMessage | None], query: str | None, batch: int) -> None:
         attempts, loads, rows = _found(messages)
@@ -107,7 +117,7 @@ class _Staging:
         # Every write has an id, because the call is repeated when its answer is lost.
         database.rows(
             SQL["publish"], query or f"write {uuid4().hex}", batch, attempts, rows, loads,
-            options.target, options.tenant, options.name, query is None,
+            options.target, options.tenant, options.name, query is None, options.dead_letters,
         )  # fmt: skip
         # The rows are published. If this fails, a later write deletes the old rows.
         with suppress(*FAILURES):
@@ -157,6 +167,34 @@ def _attempt(partition: int) -> int:
     return partition << 40 | secrets.randbits(40)
 
 
+class _SetAside:
+    """Takes rows out that PostgreSQL cannot store: those with a zero byte in a text."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+
+    def storable(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            wrong = pa.array([False] * batch.num_rows, pa.bool_())
+            for column in batch.columns:
+                if pa.types.is_string(column.type):
+                    found = compute.fill_null(compute.match_substring(column, "\0"), False)
+                    wrong = compute.or_(wrong, found)
+            if compute.any(wrong).as_py():
+                self.batches.append(batch.filter(wrong))
+                batch = batch.filter(compute.invert(wrong))
+            yield batch
+
+    def rejected(self) -> Iterator[pa.RecordBatch]:
+        """The rows, with the replacement character for zero bytes, and the problem. To be called at the end."""
+        for batch in self.batches:
+            columns = {
+                name: compute.replace_substring(column, "\0", "\ufffd") if pa.types.is_string(column.type) else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            }
+            yield pa.RecordBatch.from_pydict({**columns, PROBLEM: [ZERO_BYTE] * batch.num_rows})
+
+
 class _Counted:
     """Converts batches to the columns of the staging table, and counts their rows."""
 
@@ -174,8 +212,15 @@ class _Counted:
                 "attempt": pa.repeat(pa.scalar(self._attempt, pa.int64()), batch.num_rows),
                 "position": pa.array(range(first, self.rows), pa.int64()),
                 **{name: batch.column(name).cast(ARROW[type(COLUMNS[name])]) for name in self._names},
+                PROBLEM: _problems(batch),
             }
             yield pa.RecordBatch.from_pydict(arrays)
+
+
+def _problems(batch: pa.RecordBatch) -> pa.Array:
+    if PROBLEM in batch.schema.names:
+        return batch.column(PROBLEM)
+    return pa.nulls(batch.num_rows, pa.string())
 
 
 def check(schema: StructType, options: WriteOptions) -> list[str]:

@@ -2,7 +2,7 @@
 
 -- name: publish
 select penstock.publish_staged(
-  $1, $2, string_to_array($3, ',')::bigint[], $4, string_to_array($5, ',')::bigint[], $6, $7, $8, $9, now()
+  $1, $2, string_to_array($3, ',')::bigint[], $4, string_to_array($5, ',')::bigint[], $6, $7, $8, $9, now(), $10::text
 );
 
 -- name: collect

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.spark.lake.storage import folder, is_folder
 from penstock.spark.pipelines.change_data.columns import ChangeDataError, check_names, merged, typed_row
 from penstock.spark.pipelines.change_data.copy import Mirror, begin, copy, mirror_of
 from penstock.spark.pipelines.change_data.events import (
@@ -37,6 +34,7 @@ from penstock.spark.pipelines.change_data.source import (
 )
 from penstock.spark.pipelines.change_data.tables import MARK, OWN, QUERY, LakeTable, key_of
 from penstock.spark.pipelines.change_data.upkeep import compact_and_vacuum
+from penstock.spark.pipelines.checkpoint_ids import query_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +144,6 @@ def fill(spark: SparkSession, mirror: Mirror, defaults: Mapping[str, str | None]
 
 def _known_texts(defaults: Mapping[str, str | None]) -> dict[str, str]:
     return {name: text for name, text in defaults.items() if text is not None}
-
-
-def query_id(spark: SparkSession, checkpoint: str) -> str:
-    """The id of the query, from its checkpoint: Spark gives it to tasks only."""
-    path = f"{checkpoint}/metadata"
-    if is_folder(path):
-        text = Path(folder(path)).read_text("utf-8")
-    else:
-        [[text]] = spark.read.text(path).collect()
-    return str(json.loads(text)["id"])
 
 
 def _claim(mirror: Mirror, table: LakeTable, query: str) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from penstock.spark.lake.merging import merge as lake_merge
+from penstock.spark.lake.rewriting import rewrite
 from penstock.spark.lake.schemas import arrow_schema, delta_schema, spark_schema
 from penstock.spark.lake.storage import folder
 from penstock.spark.lake.table import exists, open_table
@@ -111,7 +112,7 @@ class LakeTable:
         there = {column.name: column.type for column in self.columns()}
         grown = {column.name for column in columns if column.name in there and there[column.name] != column.type}
         if grown:
-            _rewrite(self.open(), arrow_schema(_struct(columns, self.own)), grown)
+            rewrite(self.open(), arrow_schema(_struct(columns, self.own)), grown)
             self.changed()
         if added := [column for column in columns if column.name not in there]:
             if filled := [column.name for column in added if (defaults or {}).get(column.name) is not None]:
@@ -154,30 +155,3 @@ def moment_literal(micros: int) -> str:
 
 def _struct(columns: Sequence[Column], own: Sequence[Column] = ()) -> StructType:
     return StructType([StructField(column.name, column.type, True) for column in (*columns, *own)])
-
-
-def _rewrite(table: DeltaTable, schema: pa.Schema, grown: set[str]) -> None:
-    """Rewrite the table, file by file. Readers see the old version until the new one is committed."""
-    there = table.to_pyarrow_dataset()
-    names = there.schema.names
-    wanted = pa.schema([schema.field(name) if name in grown else there.schema.field(name) for name in names])
-    batches = (
-        pa.RecordBatch.from_arrays([_cast(batch.column(each.name), each.type) for each in wanted], schema=wanted)
-        for batch in there.to_batches()
-    )
-    write_deltalake(
-        table, pa.RecordBatchReader.from_batches(wanted, batches), mode="overwrite", schema_mode="overwrite",
-        partition_by=table.metadata().partition_columns or None,
-    )  # fmt: skip
-
-
-def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    if values.type == kind:
-        return values
-    found = values.cast(kind)
-    if pa.types.is_decimal(values.type) and pa.types.is_string(kind):
-        # Arrow writes 0E-8 where PostgreSQL writes 0.00000000.
-        short = compute.match_substring(found, "E")
-        written = [format(value, "f") for value in values.filter(short).to_pylist()]
-        found = compute.replace_with_mask(found, short, pa.array(written, kind))
-    return found

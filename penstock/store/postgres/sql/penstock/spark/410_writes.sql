@@ -3,7 +3,11 @@
 -- Publish the rows that these attempts staged, and these loads, once per batch of a query and target; false when the
 -- batch was published before. A write outside of streaming queries has a unique name (p_once), so that its driver may
 -- repeat the call when the answer was lost; collect_staged deletes such names. The ledger also has the number of rows of
--- the last batch that were not stored because their deduplication ids were duplicates.
+-- the last batch that were not stored because their deduplication ids were duplicates. With p_rejects, rows that the
+-- target refuses do not fail the batch but are stored there: see penstock.store_rejects.
+drop function if exists penstock.publish_staged(
+  text, bigint, bigint[], bigint, bigint[], text, text, text, boolean, timestamptz
+);
 create or replace function penstock.publish_staged(
   p_query text,
   p_batch bigint,
@@ -14,7 +18,8 @@ create or replace function penstock.publish_staged(
   p_tenant text,
   p_name text,
   p_once boolean,
-  p_now timestamptz
+  p_now timestamptz,
+  p_rejects text default null
 )
 returns boolean
 language plpgsql
@@ -49,18 +54,9 @@ begin
   where l.batch < excluded.batch;
   v_fresh := found;
   if v_fresh then
-    case p_target
-      when 'stream' then v_count := penstock.publish_staged_events(p_attempts, v_tenant, p_name);
-      when 'queue' then
-        select p.published, p.duplicates
-        into v_count, v_duplicates
-        from penstock.publish_staged_messages(p_attempts, v_tenant, p_name, p_now) as p;
-      when 'jobs' then
-        select p.published, p.duplicates
-        into v_count, v_duplicates
-        from penstock.publish_staged_jobs(p_attempts, v_tenant, p_name, p_now) as p;
-      else raise exception using errcode = 'PS010', message = 'target must be stream, queue or jobs';
-    end case;
+    select p.published, p.duplicates
+    into v_count, v_duplicates
+    from penstock.publish_staged_rows(p_target, p_attempts, v_tenant, p_name, p_now, p_query, p_batch, p_rejects) as p;
     update penstock.spark_ledger as l
     set duplicates = v_duplicates
     where l.query = p_query
@@ -102,6 +98,7 @@ as $$
       sum(coalesce(octet_length(s.value), 0) + coalesce(octet_length(s.headers), 0)) over portion as bytes
     from penstock.spark_staging as s
     where s.attempt = any (p_attempts)
+      and s.problem is null
     window portion as (order by coalesce(p_name, s.name), s.attempt, s.position rows unbounded preceding)
   ) as r
   group by r.name, (r.rank - 1) / 5000, r.bytes / 16777216
@@ -155,33 +152,236 @@ as $$
   select case when p_tenant = 1 then '' else 't' || p_tenant || ':' end || p_name;
 $$;
 
--- Each of these functions returns the number of published rows, including duplicates.
-
--- One statement for a single stream; portions for several streams.
-create or replace function penstock.publish_staged_events(p_attempts bigint[], p_tenant bigint, p_name text)
-returns bigint
+-- All staged rows, in portions; the number of rows that are settled, including duplicates and rejected rows. One statement
+-- is enough for a single stream.
+create or replace function penstock.publish_staged_rows(
+  p_target text,
+  p_attempts bigint[],
+  p_tenant bigint,
+  p_name text,
+  p_now timestamptz,
+  p_query text,
+  p_batch bigint,
+  p_rejects text,
+  out published bigint,
+  out duplicates bigint
+)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_portion record;
-  v_rows record;
-  v_count bigint := 0;
+  v_done record;
 begin
-  if p_name is not null then
-    return penstock.publish_staged_stream(p_attempts, penstock.stream_queue(p_tenant, p_name));
+  published := 0;
+  duplicates := 0;
+  if p_target not in ('stream', 'queue', 'jobs') then
+    raise exception using errcode = 'PS010', message = 'target must be stream, queue or jobs';
+  end if;
+  if p_rejects is not null then
+    published := penstock.reject_problems(p_attempts, p_target, p_tenant, p_name, p_query, p_batch, p_rejects);
+  end if;
+  if p_target = 'stream' and p_name is not null then
+    published := published
+      + penstock.publish_staged_stream(p_attempts, penstock.stream_queue(p_tenant, p_name));
+    return;
   end if;
   for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
-    perform penstock.check_that('name', v_portion.name is not null, 'not be null');
-    v_rows := penstock.staged_portion(v_portion.places, now());
-    perform pgque.insert_events(
-      penstock.stream_queue(p_tenant, v_portion.name), v_rows.types, v_rows.bodies, v_rows.headers, null, null,
-      v_rows.groups
+    if p_rejects is null then
+      v_done := penstock.publish_portion(p_target, p_tenant, v_portion.name, v_portion.places, p_now);
+    else
+      v_done := penstock.publish_or_reject(
+        p_target, p_tenant, v_portion.name, v_portion.places, p_now, p_name is null, p_query, p_batch, p_rejects
+      );
+    end if;
+    published := published + v_done.published;
+    duplicates := duplicates + v_done.duplicates;
+  end loop;
+end;
+$$;
+
+-- The rows of one portion into their target. One row that is refused fails all.
+create or replace function penstock.publish_portion(
+  p_target text,
+  p_tenant bigint,
+  p_name text,
+  p_places tid[],
+  p_now timestamptz,
+  out published bigint,
+  out duplicates bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_rows record;
+begin
+  perform penstock.check_that('name', p_name is not null, 'not be null');
+  v_rows := penstock.staged_portion(p_places, p_now);
+  published := cardinality(v_rows.bodies);
+  duplicates := 0;
+  case p_target
+    when 'stream' then
+      perform pgque.insert_events(
+        penstock.stream_queue(p_tenant, p_name), v_rows.types, v_rows.bodies, v_rows.headers, null, null, v_rows.groups
+      );
+    when 'queue' then duplicates := penstock.publish_staged_messages(p_places, v_rows, p_tenant, p_name, p_now);
+    else duplicates := penstock.publish_staged_jobs(p_places, v_rows, p_tenant, p_name, p_now);
+  end case;
+end;
+$$;
+
+-- The same, but rows that are refused are stored as rejects. A portion that fails is halved until single rows are left.
+-- Only errors that a row can cause: a missing queue is one only when the row names it.
+create or replace function penstock.publish_or_reject(
+  p_target text,
+  p_tenant bigint,
+  p_name text,
+  p_places tid[],
+  p_now timestamptz,
+  p_named_by_rows boolean,
+  p_query text,
+  p_batch bigint,
+  p_rejects text,
+  out published bigint,
+  out duplicates bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_half integer := cardinality(p_places) / 2;
+  v_state text;
+  v_done record;
+  v_part record;
+begin
+  begin
+    v_done := penstock.publish_portion(p_target, p_tenant, p_name, p_places, p_now);
+    published := v_done.published;
+    duplicates := v_done.duplicates;
+    return;
+  exception
+    when others then
+      v_state := sqlstate;
+      if not (
+        v_state in ('PS010', 'PS011', 'PS012') or left(v_state, 2) in ('22', '54')
+        or (p_named_by_rows and v_state in ('PS020', 'PS021', 'PS029', 'P0001'))
+      ) then
+        raise;
+      end if;
+      if v_half = 0 then
+        perform penstock.store_rejects(p_places, sqlerrm, p_target, p_tenant, p_name, p_query, p_batch, p_rejects);
+        published := 1;
+        duplicates := 0;
+        return;
+      end if;
+  end;
+  published := 0;
+  duplicates := 0;
+  for v_part in
+    select p_places[1:v_half] as places
+    union all
+    select p_places[v_half + 1:]
+  loop
+    v_done := penstock.publish_or_reject(
+      p_target, p_tenant, p_name, v_part.places, p_now, p_named_by_rows, p_query, p_batch, p_rejects
     );
-    v_count := v_count + cardinality(v_rows.bodies);
+    published := published + v_done.published;
+    duplicates := duplicates + v_done.duplicates;
+  end loop;
+end;
+$$;
+
+-- Rows in which a task found a problem, such as a zero byte, which PostgreSQL does not store.
+create or replace function penstock.reject_problems(
+  p_attempts bigint[],
+  p_target text,
+  p_tenant bigint,
+  p_name text,
+  p_query text,
+  p_batch bigint,
+  p_rejects text
+)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row record;
+  v_count bigint := 0;
+begin
+  for v_row in
+    select s.problem, coalesce(p_name, s.name) as name, array_agg(s.ctid order by s.attempt, s.position) as places
+    from penstock.spark_staging as s
+    where s.attempt = any (p_attempts)
+      and s.problem is not null
+    group by s.problem, coalesce(p_name, s.name)
+  loop
+    perform penstock.store_rejects(
+      v_row.places, v_row.problem, p_target, p_tenant, v_row.name, p_query, p_batch, p_rejects
+    );
+    v_count := v_count + cardinality(v_row.places);
   end loop;
   return v_count;
+end;
+$$;
+
+-- Rejected rows, with the reason: into the table penstock.spark_rejects, or as JSON into a stream or a queue of the tenant,
+-- p_rejects being `table`, `stream:NAME` or `queue:NAME`.
+create or replace function penstock.store_rejects(
+  p_places tid[],
+  p_reason text,
+  p_target text,
+  p_tenant bigint,
+  p_name text,
+  p_query text,
+  p_batch bigint,
+  p_rejects text
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_row record;
+  v_kind text := split_part(p_rejects, ':', 1);
+  v_place text := substr(p_rejects, length(split_part(p_rejects, ':', 1)) + 2);
+  v_told jsonb;
+  v_sent record;
+begin
+  for v_row in
+    select s.* from penstock.spark_staging as s where s.ctid = any (p_places) order by s.attempt, s.position
+  loop
+    v_told := jsonb_build_object(
+      'target', p_target, 'name', p_name, 'reason', p_reason, 'query', p_query, 'batch', p_batch,
+      'row', jsonb_strip_nulls(
+        jsonb_build_object(
+          'type', v_row.type, 'key', v_row.key, 'value', v_row.value, 'headers', v_row.headers,
+          'deliver_at', v_row.deliver_at, 'priority', v_row.priority, 'dedup_id', v_row.dedup_id
+        )
+      )
+    );
+    case v_kind
+      when 'table' then
+        insert into penstock.spark_rejects (tenant_id, query, batch, target, name, reason, row)
+        values (p_tenant, p_query, p_batch, p_target, p_name, p_reason, v_told -> 'row');
+      when 'stream' then
+        perform pgque.insert_event(penstock.stream_queue(p_tenant, v_place), 'rejected', v_told::text);
+      else
+        v_sent := penstock.send_many(
+          array[p_tenant], array[v_place], array[v_told::text], null, null, null, null, null, null, null, null, null,
+          null, null, now()
+        );
+        if v_sent.codes[1] is not null then
+          perform penstock.raise_code(v_sent.codes[1], v_place);
+        end if;
+    end case;
+  end loop;
 end;
 $$;
 
@@ -204,7 +404,7 @@ begin
     execute 'insert into ' || pgque.event_table(v_queue.queue_id, v_queue.queue_cur_table)
       || ' (ev_time, ev_type, ev_data, ev_extra1, ev_extra4)'
       || ' select now(), coalesce(s.type, ''default''), s.value, s.headers, s.key'
-      || ' from penstock.spark_staging as s where s.attempt = $1 order by s.position'
+      || ' from penstock.spark_staging as s where s.attempt = $1 and s.problem is null order by s.position'
     using v_attempt;
     get diagnostics v_rows = row_count;
     v_count := v_count + v_rows;
@@ -246,93 +446,72 @@ begin
 end;
 $$;
 
--- A refused message fails the whole batch: part of a batch could not be repeated.
+-- The number of duplicates. A refused message fails the whole portion.
 create or replace function penstock.publish_staged_messages(
-  p_attempts bigint[],
+  p_places tid[],
+  p_rows record,
   p_tenant bigint,
   p_name text,
-  p_now timestamptz,
-  out published bigint,
-  out duplicates bigint
+  p_now timestamptz
 )
+returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_portion record;
-  v_rows record;
+  v_count integer := cardinality(p_rows.bodies);
   v_sent record;
-  v_count integer;
   v_refused text;
 begin
-  published := 0;
-  duplicates := 0;
-  for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
-    perform penstock.check_that('name', v_portion.name is not null, 'not be null');
-    v_rows := penstock.staged_portion(v_portion.places, p_now);
-    v_count := cardinality(v_rows.bodies);
-    perform penstock.check_messages(
-      v_rows.bodies, v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups
+  perform penstock.check_messages(p_rows.bodies, p_rows.delays, p_rows.priorities, p_rows.groups, p_rows.dedups);
+  begin
+    v_sent := penstock.send_many(
+      array_fill(p_tenant, array[v_count]), array_fill(p_name, array[v_count]), p_rows.bodies, null,
+      p_rows.delays, p_rows.priorities, p_rows.groups, p_rows.dedups, null, null, null, p_rows.headers, null, null,
+      p_now
     );
-    begin
-      v_sent := penstock.send_many(
-        array_fill(p_tenant, array[v_count]), array_fill(v_portion.name, array[v_count]), v_rows.bodies, null,
-        v_rows.delays, v_rows.priorities, v_rows.groups, v_rows.dedups, null, null, null, v_rows.headers, null, null,
-        p_now
-      );
-    exception
-      when data_exception or program_limit_exceeded then
-        perform penstock.check_staged_json(v_portion.places, 'headers');
-        raise;
-    end;
-    v_refused := (select c from unnest(v_sent.codes) as c where c is not null limit 1);
-    if v_refused is not null then
-      perform penstock.raise_code(v_refused, v_portion.name);
-    end if;
-    published := published + v_count;
-    duplicates := duplicates + coalesce(cardinality(array_positions(v_sent.duplicates, true)), 0);
-  end loop;
+  exception
+    when data_exception or program_limit_exceeded then
+      perform penstock.check_staged_json(p_places, 'headers');
+      raise;
+  end;
+  v_refused := (select c from unnest(v_sent.codes) as c where c is not null limit 1);
+  if v_refused is not null then
+    perform penstock.raise_code(v_refused, p_name);
+  end if;
+  return coalesce(cardinality(array_positions(v_sent.duplicates, true)), 0);
 end;
 $$;
 
 create or replace function penstock.publish_staged_jobs(
-  p_attempts bigint[],
+  p_places tid[],
+  p_rows record,
   p_tenant bigint,
   p_name text,
-  p_now timestamptz,
-  out published bigint,
-  out duplicates bigint
+  p_now timestamptz
 )
+returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_portion record;
-  v_rows record;
   v_sent record;
 begin
-  published := 0;
-  duplicates := 0;
-  for v_portion in select * from penstock.staged_portions(p_attempts, p_name) loop
-    perform penstock.check_that('name', v_portion.name is not null, 'not be null');
-    v_rows := penstock.staged_portion(v_portion.places, p_now);
-    perform penstock.check_jobs(v_rows.bodies, v_rows.priorities, v_rows.dedups, v_rows.moments);
-    begin
-      v_sent := penstock.enqueue_jobs(
-        array[p_tenant], penstock.make_job_queues(array[p_tenant], array[v_portion.name], p_now), v_rows.bodies,
-        v_rows.priorities, null, v_rows.moments, null,
-        case when num_nonnulls(variadic v_rows.dedups) > 0 then v_rows.dedups end, null, p_now
-      );
-    exception
-      when data_exception or program_limit_exceeded then
-        perform penstock.check_staged_json(v_portion.places, 'payload');
-        raise;
-    end;
-    published := published + cardinality(v_rows.bodies);
-    duplicates := duplicates + coalesce(cardinality(array_positions(v_sent.existing, true)), 0);
-  end loop;
+  perform penstock.check_jobs(p_rows.bodies, p_rows.priorities, p_rows.dedups, p_rows.moments);
+  begin
+    v_sent := penstock.enqueue_jobs(
+      array[p_tenant], penstock.make_job_queues(array[p_tenant], array[p_name], p_now), p_rows.bodies,
+      p_rows.priorities, null, p_rows.moments, null,
+      case when num_nonnulls(variadic p_rows.dedups) > 0 then p_rows.dedups end, null, p_now
+    );
+  exception
+    when data_exception or program_limit_exceeded then
+      perform penstock.check_staged_json(p_places, 'payload');
+      raise;
+  end;
+  return coalesce(cardinality(array_positions(v_sent.existing, true)), 0);
 end;
 $$;
 

@@ -1,0 +1,282 @@
+"""Applies a micro-batch of events to the tables, each once: every commit records the query and the batch.
+
+Tasks write files with the columns that the tables have. When payloads need other columns, the files of these types are
+thrown away, the columns are decided from samples, and the types are written again. The decision depends on the table
+and the batch only, and deciding twice changes nothing; so a batch that is repeated after a crash splits good rows from
+bad ones in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
+
+from penstock.spark import lake
+from penstock.spark.lake.files import AddedFile
+from penstock.spark.lake.reader import table_files
+from penstock.spark.lake.rewriting import rewrite
+from penstock.spark.lake.schemas import arrow_schema, delta_schema, nullable, spark_schema
+from penstock.spark.lake.storage import below, filesystem, remove
+from penstock.spark.lake.table import Commit, exists, is_done, open_table
+from penstock.spark.pipelines.change_data.columns import fits
+from penstock.spark.pipelines.checkpoint_ids import query_id
+from penstock.spark.pipelines.pipeline import PipelineError
+from penstock.spark.pipelines.tables.settings import TablesSettings, TypeSettings
+from penstock.spark.pipelines.tables.shapes import OWN, Samples, Shape, evolved
+from penstock.spark.pipelines.tables.tasks import EVENT_COLUMNS, QUARANTINE, Outcome, Plan, TablesSink, take_outcomes
+
+PASSES = 6
+"""How often the types of a batch are written at most until their columns are decided."""
+MOST_TABLES = 500
+UNPLANNED = "no table is declared for this type"
+JSON_COLUMNS = "penstock.json"
+"""Property of a table: the columns whose text is JSON."""
+QUARANTINE_FOLDER = "_quarantine"
+_STAGING = "_staging"
+
+
+@dataclass(slots=True)
+class TypeResult:
+    plan: Plan | None
+    outcomes: list[Outcome]
+
+    @property
+    def files(self) -> list[AddedFile]:
+        return [each for outcome in self.outcomes for each in outcome.files]
+
+    @property
+    def bad(self) -> list[AddedFile]:
+        return [each for outcome in self.outcomes for each in outcome.bad]
+
+    def samples(self) -> Samples | None:
+        found = [outcome.samples for outcome in self.outcomes if outcome.samples is not None]
+        if not found:
+            return None
+        merged = Samples()
+        for each in found:
+            merged.add(each)
+        return merged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyEvents:
+    """For `foreachBatch`. Spark Connect pickles it, so it has plain fields only."""
+
+    root: str
+    """Folder of the tables."""
+    settings: TablesSettings
+    checkpoint: str
+
+    @property
+    def quarantine(self) -> str:
+        return below(self.root, QUARANTINE_FOLDER)
+
+    def __call__(self, events: DataFrame, batch: int) -> None:
+        query = query_id(events.sparkSession, self.checkpoint)
+        rows = events.select(*EVENT_COLUMNS)
+        results = self._written(rows)
+        for kind in sorted(results, key=lambda name: name or ""):
+            plan, found = results[kind].plan, results[kind].files
+            if plan is not None and (found or exists(plan.path)):
+                self._commit(plan, self._type(kind), found, query, batch)
+        bad = [each for result in results.values() for each in result.bad]
+        if bad:
+            _append(self.quarantine, QUARANTINE, (), bad, query, batch)
+
+    def _written(self, rows: DataFrame) -> dict[str | None, TypeResult]:
+        """What tasks have written of each type, with its final columns."""
+        done: dict[str | None, TypeResult] = {}
+        plans: dict[str, Plan] = {}
+        for number in range(PASSES):
+            last = number == PASSES - 1
+            outcomes = self._run(rows, plans, done, last)
+            again: dict[str, Plan] = {}
+            for kind, result in outcomes.items():
+                wanted = None if kind is None or last else self._wanted(kind, result)
+                if wanted is None:
+                    done[kind] = result
+                else:
+                    assert kind is not None
+                    again[kind] = wanted
+                    self._discard(result)
+            if not again:
+                break
+            plans = again
+            rows = rows.where(f.col("type").isin([*again]))
+        return done
+
+    def _run(
+        self, rows: DataFrame, plans: Mapping[str, Plan], done: Mapping[str | None, TypeResult], last: bool
+    ) -> dict[str | None, TypeResult]:
+        if not plans:
+            kinds = [row[0] for row in rows.select("type").distinct().collect()]
+            if len(kinds) > MOST_TABLES and self.settings.others == "tables":
+                raise PipelineError(
+                    f"a batch has {len(kinds)} event types, more than {MOST_TABLES} tables: declare those that you want"
+                )
+            plans = {kind: plan for kind in kinds if kind is not None and (plan := self._plan(kind)) is not None}
+        if last:
+            plans = {kind: replace(plan, last=True) for kind, plan in plans.items()}
+        unplanned = UNPLANNED if self.settings.others == "quarantine" and not done else None
+        outcomes = below(self.root, _STAGING, f"{uuid4().hex}.json")
+        rows.sparkSession.dataSource.register(TablesSink)
+        rows.write.format(TablesSink.name()).options(
+            plans=json.dumps({kind: plan.encode() for kind, plan in plans.items()}), quarantine=self.quarantine,
+            unplanned=unplanned or "", outcomes=outcomes,
+        ).mode("append").save()  # fmt: skip
+        found: dict[str | None, TypeResult] = {}
+        for kind, outcome in take_outcomes(outcomes):
+            found.setdefault(kind, TypeResult(plans.get(kind or ""), [])).outcomes.append(outcome)
+        return found
+
+    def _type(self, kind: str | None) -> TypeSettings:
+        found = self.settings.of(kind or "")
+        assert found is not None
+        return found
+
+    def _plan(self, kind: str) -> Plan | None:
+        settings = self.settings.of(kind)
+        if settings is None:
+            return None
+        path = below(self.root, settings.table)
+        return Plan(settings.table, path, shape_of(path, settings), settings.partition_by, settings.evolve)
+
+    def _wanted(self, kind: str, result: TypeResult) -> Plan | None:
+        """The plan to write a type with again; None when its rows can stay as they are."""
+        samples, plan = result.samples(), result.plan
+        if samples is None or plan is None:
+            return None
+        shape = _keyed(evolved(plan.shape, samples), self._type(kind).key)
+        return None if shape == plan.shape else replace(plan, shape=shape)
+
+    def _discard(self, result: TypeResult) -> None:
+        if result.plan is not None:
+            remove(filesystem(result.plan.path, {}), [each.path for each in result.files])
+        if result.bad:
+            remove(filesystem(self.quarantine, {}), [each.path for each in result.bad])
+
+    def _commit(self, plan: Plan, settings: TypeSettings, files: list[AddedFile], query: str, batch: int) -> None:
+        prepare(plan)
+        if missing := [name for name in settings.key if name not in plan.shape.schema.names]:
+            raise PipelineError(f"table {plan.table}: no payload has the key {missing[0]!r}, or its case differs")
+        if settings.key:
+            _upsert(plan, settings, files, query, batch)
+        elif files:
+            _append(plan.path, plan.schema(), plan.partition_by, files, query, batch)
+
+
+def shape_of(path: str, settings: TypeSettings) -> Shape:
+    """The columns of the table, and those that its declaration adds."""
+    schema, json_columns = StructType([]), frozenset[str]()
+    if exists(path):
+        table = open_table(path)
+        schema = StructType([each for each in spark_schema(table).fields if each.name not in OWN])
+        json_columns = frozenset(json.loads(table.metadata().configuration.get(JSON_COLUMNS, "[]")))
+    if settings.schema is not None:
+        schema = _declared(settings.table, schema, nullable(settings.schema), settings.schema)
+    return _keyed(Shape(schema, json_columns & set(schema.names), settings.evolve), settings.key)
+
+
+def _declared(table: str, there: StructType, relaxed: StructType, declared: StructType) -> StructType:
+    """Declared columns first. One whose type has grown in the table keeps the wider type."""
+    known = {each.name: each.dataType for each in there.fields}
+    found = []
+    for each, kind in zip(declared.fields, (each.dataType for each in relaxed.fields), strict=True):
+        old = known.pop(each.name, None)
+        if old is None or old == kind or fits(old, kind):
+            found.append(each)
+        elif fits(kind, old) or (isinstance(kind, LongType | IntegerType) and isinstance(old, DoubleType)):
+            found.append(StructField(each.name, old, each.nullable))
+        else:
+            raise PipelineError(
+                f"table {table}: column {each.name!r} is {old.simpleString()}, which cannot become"
+                f" {kind.simpleString()}: declare another table for it"
+            )
+    return StructType([*found, *(each for each in there.fields if each.name in known)])
+
+
+def _keyed(shape: Shape, key: Sequence[str]) -> Shape:
+    """A row without its key does not fit."""
+    fields = [StructField(each.name, each.dataType, each.nullable and each.name not in key) for each in shape.schema]
+    return replace(shape, schema=StructType(fields))
+
+
+def prepare(plan: Plan) -> None:
+    """Bring the columns of a table up to date, before rows are committed. Repeating it changes nothing."""
+    if not exists(plan.path):
+        made = delta_schema(plan.schema())
+        config = {JSON_COLUMNS: json.dumps(sorted(plan.shape.json))} if plan.shape.json else None
+        DeltaTable.create(plan.path, made, mode="ignore", partition_by=[*plan.partition_by], configuration=config)
+        return
+    table = open_table(plan.path)
+    known = set(json.loads(table.metadata().configuration.get(JSON_COLUMNS, "[]")))
+    if not plan.shape.json <= known:
+        # Before the columns are there: a text column that is not known to hold JSON would refuse it.
+        table.alter.set_table_properties({JSON_COLUMNS: json.dumps(sorted(known | plan.shape.json))})
+        table = open_table(plan.path)
+    there = {each.name: each.dataType for each in spark_schema(table).fields}
+    wanted = nullable(plan.schema())
+    grown = {each.name for each in wanted.fields if each.name in there and there[each.name] != each.dataType}
+    if grown:
+        rewrite(table, arrow_schema(wanted), grown)
+
+
+def _append(
+    path: str, schema: StructType, partition_by: Sequence[str], files: list[AddedFile], query: str, batch: int
+) -> None:
+    commit = Commit(
+        path, {}, delta_schema(schema), partition_by=partition_by, app=query, app_version=batch, merge_schema=True
+    )
+    if not commit.add(files):
+        named = {each.path for each in table_files(open_table(path))}
+        remove(filesystem(path, {}), [each.path for each in files if each.path not in named])
+
+
+def _upsert(plan: Plan, settings: TypeSettings, files: list[AddedFile], query: str, batch: int) -> None:
+    """Merge the newest row of each key. The files of the tasks are read back and deleted."""
+    if not files:
+        return
+    place = filesystem(plan.path, {})
+    names = [each.path for each in files]
+    if not is_done(open_table(plan.path), query, batch):
+        rows = _read_back(plan, files)
+        newest = _newest(rows, settings.key)
+        columns = {f"`{name}`": f"source.`{name}`" for name in newest.column_names}
+        same = " and ".join(f"target.`{name}` = source.`{name}`" for name in settings.key)
+        lake.merge(
+            plan.path, newest, same,
+            lambda merger: merger.when_matched_update(columns, "source.`_offset` > target.`_offset`")
+            .when_not_matched_insert(columns),
+            app=query, version=batch, merge_schema=True,
+        )  # fmt: skip
+    remove(place, names)
+
+
+def _read_back(plan: Plan, files: list[AddedFile]) -> pa.Table:
+    schema = arrow_schema(plan.schema())
+    place = filesystem(plan.path, {})
+    tables = []
+    for each in files:
+        with place.open_input_file(each.path) as opened:
+            table = parquet.read_table(opened)
+        for name, value in each.values.items():
+            values = pa.array([value], pa.string()).cast(schema.field(name).type)
+            table = table.append_column(name, pa.repeat(values[0], table.num_rows))
+        tables.append(table.select(schema.names).cast(schema))
+    return pa.concat_tables(tables)
+
+
+def _newest(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    numbered = rows.append_column("__row", pa.array(range(rows.num_rows), pa.int64()))
+    ordered = numbered.select([*key, "_offset", "__row"]).sort_by([("_offset", "ascending")])
+    last = ordered.group_by([*key], use_threads=False).aggregate([("__row", "last")])
+    return rows.take(last.column("__row_last"))

@@ -1,0 +1,211 @@
+"""Payloads as columns, decided from samples and strict about types; and the tasks that write them. No Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from pyspark.sql.types import StructType
+
+from penstock.spark.lake.schemas import arrow_schema
+from penstock.spark.pipelines.pipeline import PipelineError
+from penstock.spark.pipelines.tables.ddl import parse_columns
+from penstock.spark.pipelines.tables.settings import read_settings, table_name
+from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved
+from penstock.spark.pipelines.tables.tasks import Outcome, Plan, TablesWriter, take_outcomes
+
+pytestmark = pytest.mark.timeout(60)
+EMPTY = Shape(StructType([]))
+
+
+def looked(*payloads: object) -> Samples:
+    samples = Samples()
+    for payload in payloads:
+        samples.look(json.dumps(payload))
+    return samples
+
+
+def columns(shape: Shape, *texts: str) -> list[dict[str, Any]]:
+    decoder, schema = Decoder(shape), arrow_schema(shape.schema)
+    arrays = decoder.columns([decoder.decode(text) for text in texts], schema)
+    found: list[dict[str, Any]] = pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist()
+    return found
+
+
+def declared(ddl: str, **more: Any) -> Shape:
+    return Shape(parse_columns(ddl), **more)
+
+
+def test_samples_decide_about_columns() -> None:
+    shape = evolved(EMPTY, looked({"id": 1, "name": "a", "ok": True, "tags": ["x"], "of": {"a": 1}, "gone": None}))
+
+    assert shape.schema.simpleString() == "struct<id:bigint,name:string,of:string,ok:boolean,tags:array<string>>"
+    assert shape.json == {"of"}
+    assert columns(shape, '{"id": 2, "of": {"b": [1, null]}, "tags": ["y", null]}') == [
+        {"id": 2, "name": None, "of": '{"b": [1, null]}', "ok": None, "tags": ["y", None]}
+    ]
+
+
+def test_a_few_bad_payloads_do_not_decide() -> None:
+    samples = looked(*({"id": n} for n in range(9)), {"id": "oops"})
+
+    assert evolved(EMPTY, samples).schema.simpleString() == "struct<id:bigint>"
+
+
+def test_a_shape_grows_and_deciding_again_changes_nothing() -> None:
+    before = evolved(EMPTY, looked({"id": 1, "total": 3}))
+    samples = looked({"id": 2, "total": 3.5, "note": "new"}, {"ID": 1, "_offset": 7, "total": "no number"})
+
+    after = evolved(before, samples)
+
+    assert after.schema.simpleString() == "struct<id:bigint,total:double,note:string>"
+    assert evolved(after, samples) == after
+
+
+def test_declared_types_are_decoded() -> None:
+    shape = declared("d decimal(6,2), at timestamp, day date, raw binary, one struct<a: int>, m map<string, bigint>")
+    text = (
+        '{"d": "12.50", "at": "2026-11-18T03:00:00+01:00", "day": "2026-11-18", "raw": "aGk=", "one": {"a": 1, "b": 2},'
+        ' "m": {"x": 1}}'
+    )
+
+    [row] = columns(shape, text)
+
+    assert row == {
+        "d": Decimal("12.50"), "at": datetime(2026, 11, 18, 2, tzinfo=UTC), "day": date(2026, 11, 18), "raw": b"hi",
+        "one": {"a": 1}, "m": [("x", 1)],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nonsense", "malformed"),
+        ("[1]", "Expected `object`, got `array`"),
+        ('{"id": 1} x', "trailing characters"),
+        ('{"id": "1"}', r"Expected `int`, got `str` - at `\$.id`"),
+        ('{"id": 9223372036854775808}', r"\$.id"),
+        ('{"name": "a"}', "missing required field `id`"),
+        ('{"id": 1, "more": 2}', "unknown field `more`"),
+        (None, "the payload is null"),
+    ],
+)
+def test_a_payload_that_does_not_fit_says_why(text: str | None, reason: str) -> None:
+    with pytest.raises(Misfit, match=reason):
+        Decoder(declared("id bigint not null, name string")).decode(text)
+
+
+def test_columns_are_read_without_spark() -> None:
+    text = "`a b` int, n: decimal(8,2) not null, l array<map<string, struct<x: date>>>"
+
+    assert parse_columns(text).simpleString() == ("struct<a b:int,n:decimal(8,2),l:array<map<string,struct<x:date>>>>")
+    for wrong in ("", "a", "a int b", "a decimal(50)", "a array<int", "a int, A int", "a map<int, int>", "a int not"):
+        with pytest.raises(ValueError, match=r"\w"):
+            parse_columns(wrong)
+
+
+def events(*rows: tuple[str, str | None]) -> pa.RecordBatch:
+    size = len(rows)
+    moment = datetime(2026, 11, 18, 3, tzinfo=UTC)
+    return pa.RecordBatch.from_pydict({
+        "stream": ["orders"] * size, "offset": pa.array(range(1, size + 1), pa.int64()),
+        "timestamp": pa.array([moment] * size, pa.timestamp("us", "UTC")), "type": [kind for kind, _ in rows],
+        "key": pa.array([None] * size, pa.string()), "value": [text for _, text in rows],
+    })  # fmt: skip
+
+
+def written(task: TablesWriter, batch: pa.RecordBatch, outcomes: Path) -> dict[str, Outcome]:
+    task.commit([task.write(iter([batch]))])
+    found = take_outcomes(str(outcomes))
+    assert not outcomes.exists()
+    return {kind or "": outcome for kind, outcome in found}
+
+
+def test_a_task_writes_good_rows_to_their_table_and_bad_ones_to_the_quarantine(tmp_path: Path) -> None:
+    shape = declared("id bigint not null, total decimal(4,2)", open=False)
+    plan = Plan("made", str(tmp_path / "made"), shape, ("_date",), evolve=False)
+    task = TablesWriter({"made": plan}, str(tmp_path / "_quarantine"), "not declared", str(tmp_path / "found.json"))
+
+    made = ('{"id": 1, "total": 2.5, "x": 0}', '{"id": "1"}', '{"id": 2, "total": 123}')
+    batch = events(*(("made", text) for text in made), ("other", "{}"), ("made", '{"id": 3}'))
+    found = written(task, batch, tmp_path / "found.json")
+
+    [good] = found["made"].files
+    assert good.values == {"_date": "2026-11-18"}
+    rows = parquet.read_table(tmp_path / "made" / good.path, partitioning=None).to_pylist()
+    assert [(row["id"], row["total"], row["_offset"]) for row in rows] == [(1, Decimal("2.50"), 1), (3, None, 5)]
+    bad = [
+        row
+        for each in (*found["made"].bad, *found["other"].bad)
+        for row in parquet.read_table(tmp_path / "_quarantine" / each.path).to_pylist()
+    ]
+    assert [(row["offset"], row["table"], row["value"]) for row in bad] == [
+        (2, "made", '{"id": "1"}'), (3, "made", '{"id": 2, "total": 123}'), (4, None, "{}"),
+    ]  # fmt: skip
+    assert bad[2]["reason"] == "not declared"
+    assert all(row["reason"] for row in bad)
+
+
+def test_types_without_a_table_are_skipped_and_new_fields_are_sampled(tmp_path: Path) -> None:
+    plan = Plan("made", str(tmp_path / "made"), declared("id bigint"))
+    task = TablesWriter({"made": plan}, str(tmp_path / "_quarantine"), None, str(tmp_path / "found.json"))
+
+    batch = events(("made", '{"id": 1}'), ("other", "{}"), ("made", '{"id": 2, "new": 1.5}'))
+    found = written(task, batch, tmp_path / "found.json")
+
+    assert found.keys() == {"made"}
+    assert found["made"].samples is not None
+    assert evolved(plan.shape, found["made"].samples).schema.simpleString() == "struct<id:bigint,new:double>"
+
+
+def test_a_plan_survives_the_way_to_the_tasks(tmp_path: Path) -> None:
+    plan = Plan(
+        "made", "/x", declared("id bigint not null, l array<int>", json=frozenset({"l"})), ("_date",), False, True
+    )
+
+    assert Plan.decode(json.loads(json.dumps(plan.encode()))) == plan
+
+
+def settings(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "tables.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_declares_tables(tmp_path: Path) -> None:
+    found = read_settings(
+        settings(tmp_path, '[types."order.made"]\ntable = "orders"\nschema = "id bigint"\nkey = ["id"]')
+    )
+
+    made = found.of("order.made")
+    assert made is not None
+    assert (made.table, made.key, made.evolve) == ("orders", ("id",), False)
+    assert found.of("other") is None
+    every = read_settings(None).of("a/b")
+    assert every is not None
+    assert every.table == table_name("a/b") == "a~2f~b"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x =", "is not TOML"),
+        ("streams = 1", "unknown setting: streams"),
+        ("[types.a]\ncolumns = 1", "unknown setting of type 'a': columns"),
+        ('[types.a]\nschema = "id nonsense"', "the schema 'id nonsense' is not valid"),
+        ('[types.a]\ntable = "../x"', "cannot be the name of a table"),
+        ('[types.a]\ntable = "x"\n[types.b]\ntable = "x"', "named by two types"),
+        ("[types.a]\nevolve = false", "needs a schema"),
+        ('others = "all"', "must be one of tables, skip, quarantine"),
+        ('[types.a]\nkey = "id"', "key must be a list of columns"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(PipelineError, match=problem):
+        read_settings(settings(tmp_path, text))
