@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -84,6 +85,7 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
             from penstock.spark.pipelines.preflight import check_settings, prepared
             from penstock.spark.running.reachability import check_reachable
 
+            began = time.monotonic()
             check_settings(pipeline, follow=follow, lake=lake, checkpoints=checkpoints)
             check_reachable(master, remote)
             with (
@@ -93,7 +95,7 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
             ):
                 run_with_display(
                     pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s,
-                    checkpoints=checkpoints, claims=claims,
+                    checkpoints=checkpoints, claims=claims, began=began,
                 )  # fmt: skip
 
         with one_line_errors(verbose), _in_environment(storage_options(storage)):

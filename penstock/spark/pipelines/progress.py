@@ -42,6 +42,8 @@ class QueryProgress:
     """How far each stream was read."""
     skipped: dict[str, StreamPosition] = field(default_factory=dict)
     """Streams that have lost events, with the ticks `from` and `to` between which they were lost."""
+    streams: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What the source last said about each stream: its lag, the events of its last batch, the age of its last tick."""
     last: Entry | None = None
     id: str = field(init=False)
     name: str | None = field(init=False)
@@ -70,6 +72,7 @@ class QueryProgress:
             for source in entry["sources"]:
                 self.positions.update(_positions(source.get("endOffset")))
                 self.skipped.update(_skipped(source.get("latestOffset")))
+                self.streams.update(_streams(source.get("latestOffset")))
 
     def described(self) -> dict[str, Any]:
         """What the run's row stores."""
@@ -77,6 +80,8 @@ class QueryProgress:
         return {
             "id": self.id,
             "name": self.name,
+            "source": f"penstock[{', '.join(sorted(self.positions))}]" if self.positions else None,
+            "streams": self.streams,
             "batch": last.get("batchId"),
             "rows": self.rows,
             "batches": self.batches,
@@ -120,6 +125,16 @@ def _positions(offset: Any) -> dict[str, StreamPosition]:
 def _skipped(offset: Any) -> dict[str, StreamPosition]:
     try:
         return {stream: each["skipped"] for stream, each in _parsed(offset).items() if each["skipped"] is not None}
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return {}
+
+
+def _streams(offset: Any) -> dict[str, dict[str, Any]]:
+    try:
+        return {
+            stream: {name: each[name] for name in ("events", "lag_events", "lag_s", "tick_age_s")}
+            for stream, each in _parsed(offset).items()
+        }
     except (TypeError, ValueError, AttributeError, KeyError):
         return {}
 

@@ -47,6 +47,7 @@ class Run:
         interval_s: float | None = None,
         claims: Claims | None = None,
         checkpoints: str | None = None,
+        began: float | None = None,
     ) -> None:
         self.spark = spark
         self.url = url
@@ -63,6 +64,7 @@ class Run:
         self._stop = threading.Event()
         self._claim_lost: ClaimedError | None = None
         self._started_at = time.monotonic()
+        self._began = self._started_at if began is None else began
         self._queries: list[QueryProgress] = []
         self._rows = self._batches = 0
         self._note: str | None = None
@@ -158,7 +160,7 @@ class Run:
             rows_per_s=(rows - count) / max(now - at, 0.001),
             lag_events=self._lag[0],
             lag_s=self._lag[1],
-            elapsed_s=now - self._started_at,
+            elapsed_s=now - self._began,
             note=self._full_note(),
         )
 
@@ -228,10 +230,12 @@ def running(
     checkpoints: str | None = None,
     claims: Claims | None = None,
     show: Show | None = None,
+    began: float | None = None,
 ) -> Iterator[Run]:
     """A run with its row in the database, which is updated until the block ends.
 
-    `claims` are those that `preflight.prepared` took before Spark was started.
+    `claims` are those that `preflight.prepared` took before Spark was started, `began` is when that was, by
+    `time.monotonic`.
     """
     settings = {**described(pipeline), "lake": scrubbed(_absolute(lake)), "follow": follow}
     log = RunLog.start(url, pipeline.owner, pipeline.name, settings)
@@ -242,7 +246,7 @@ def running(
         claims.rename(claimant)
     run = Run(
         pipeline, spark=spark, url=url, lake=lake, follow=follow, interval_s=interval_s, claims=claims,
-        checkpoints=checkpoints,
+        checkpoints=checkpoints, began=began,
     )  # fmt: skip
     reporter = Reporter(run, url, log.run_id, show)
     reporter.start()

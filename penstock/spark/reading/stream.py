@@ -49,6 +49,8 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waiting_since: float | None = None
         self._known: dict[str, Stream] = {}
         self._skipped: dict[str, dict[str, int]] = {}
+        self._reached: dict[str, Tick] = {}
+        self._planned: dict[str, int] = {}
         self._replaying = True
 
     # Offsets
@@ -95,10 +97,17 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for stream, after, end in ranges
         ]
         if not self._is_worth_it(steps) or self._too_few(ranges):
+            self._plan([(stream, after, after) for stream, after, _ in steps])
             return start
+        self._plan(steps)
         self._database.flush_commits()
         others = {name: start[name] for name in self._known if name in start}
         return dict(sorted({**others, **_offset((stream, until) for stream, _, until in steps)}.items()))
+
+    def _plan(self, steps: list[tuple[Stream, Tick, Tick]]) -> None:
+        """Remember what the batch reads, for its progress."""
+        self._reached = {stream.name: until for stream, _, until in steps}
+        self._planned = {stream.name: max(until.event_seq - after.event_seq, 0) for stream, after, until in steps}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of the run at what is committed now, which needs a tick."""
@@ -110,8 +119,22 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = target
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        newest = _offset((stream, stream.newest()) for stream in self._streams())
-        return {name: {**position, "skipped": self._skipped.get(name)} for name, position in newest.items()}
+        """The newest ticks, and what a person wants to know. Spark shows it in each progress as `latestOffset`."""
+        return {stream.name: self._described(stream, stream.newest()) for stream in self._streams()}
+
+    def _described(self, stream: Stream, newest: Tick) -> dict[str, Any]:
+        """`events` are those of the batch, counted by ids; a lag is that of events which the newest tick includes."""
+        reached, now = self._reached.get(stream.name, newest), time.time()
+        waiting = max(newest.event_seq - reached.event_seq, 0)
+        return {
+            "tick": newest.id,
+            "queue": stream.id,
+            "skipped": self._skipped.get(stream.name),
+            "events": self._planned.get(stream.name, 0),
+            "lag_events": waiting,
+            "lag_s": round(max(now - reached.time, 0.0), 3) if waiting else 0.0,
+            "tick_age_s": round(max(now - newest.time, 0.0), 3),
+        }
 
     def _end(self, stream: Stream, after: Tick) -> Tick | None:
         """None for a stream that was created after an AvailableNow run started: the run might never end."""

@@ -530,3 +530,25 @@ def test_a_batch_has_at_most_as_many_events_as_asked_for_or_one_tick(
     query.at = query.reader.initialOffset()
 
     assert [len(query.batch(5)) for _ in range(4)] == [5, 7, 5, 0]
+
+
+def test_progress_says_how_far_behind_each_stream_is(dsn: str, database: psycopg.Connection) -> None:
+    for stream in ("few", "many"):
+        streams.make(database, stream)
+    query = Query(dsn, subscribe="few,many", startingOffsets="earliest", consumer="lag")
+    query.at = query.reader.initialOffset()
+    streams.send(database, "few", ["a"])
+    streams.tick(database, "few")
+    for sent in (["b", "c"], ["d", "e", "f"]):
+        streams.send(database, "many", sent)
+        streams.tick(database, "many")
+
+    query.latest(3)
+    report = query.reader.reportLatestOffset()
+
+    assert {name: (told["events"], told["lag_events"]) for name, told in report.items()} == {
+        "few": (1, 0),
+        "many": (2, 3),
+    }
+    assert report["few"]["lag_s"] == 0.0
+    assert report["many"]["lag_s"] >= report["many"]["tick_age_s"] >= 0.0
