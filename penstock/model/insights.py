@@ -55,3 +55,30 @@ class InsightErrorRow:
     first_at: datetime
     last_at: datetime
     """The first and the last hour it happened in."""
+
+
+class Question(StrEnum):
+    SLOWER = "slower"
+    """Which queue has become slower: its 95th percentile in seconds."""
+    GROWING = "growing"
+    """What gets more than before: messages, jobs or events a day."""
+    TENANT_GROWING = "tenant_growing"
+    """Which tenant sends more than before; only for operators."""
+    NEW_ERROR = "new_error"
+    """Which error is new since yesterday, and how often it came."""
+    FILLING = "filling"
+    """Where more and more waits: how much now, and in an hour if it goes on like this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """An answer to a question: a number as it was, and as it is; of `filling` as it is, and as it will be."""
+
+    question: Question
+    kind: InsightKind | None
+    """None for a tenant."""
+    name: str
+    before: float
+    now: float
+    detail: str | None
+    """Example of an error."""

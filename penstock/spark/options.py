@@ -157,7 +157,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool | None = None) -
         binary=_one_of(given, "valueFormat", ("string", "binary"), "string") == "binary",
         ack_mode=_one_of(given, "ackMode", ("poll", "commit", "none"), "poll"),
         tick_on_available_now=_flag(given, "tickOnAvailableNow", True),
-        push_down=_flag(given, "pushDownFilters", False),
+        push_down=_flag(given, "pushDownFilters", True),
     )
 
 

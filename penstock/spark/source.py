@@ -18,7 +18,7 @@ from penstock.spark.reading.batch import EventsReader, FilteringEventsReader, Fi
 from penstock.spark.reading.columns import Column, select_columns, struct
 from penstock.spark.reading.stream import EventsStreamReader
 from penstock.spark.reading.tables import TABLES
-from penstock.spark.running.worker import freeze_imports
+from penstock.spark.running.worker import filters_are_offered, freeze_imports
 from penstock.spark.writing.writer import BatchWriter, StreamWriter
 
 
@@ -35,9 +35,10 @@ class PenstockSource(DataSource):
         freeze_imports()
         options = read_options(self.options, streaming=False)
         columns = select_columns(_all_columns(options), schema.names)
+        filtering = options.push_down and filters_are_offered()
         if options.table == "events":
-            return (FilteringEventsReader if options.push_down else EventsReader)(options, columns)
-        return (FilteringTableReader if options.push_down else TableReader)(options, columns)
+            return (FilteringEventsReader if filtering else EventsReader)(options, columns)
+        return (FilteringTableReader if filtering else TableReader)(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_options(self.options, streaming=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NoReturn, Protocol
 
 from penstock.errors import Unsupported
-from penstock.model.insights import InsightCursor, InsightErrorRow, InsightKind, InsightRow, Step
+from penstock.model.insights import Finding, InsightCursor, InsightErrorRow, InsightKind, InsightRow, Step
 from penstock.model.tenants import TenantId
 
 
@@ -43,10 +43,13 @@ class InsightStore(Protocol):
     ) -> Sequence[InsightErrorRow]:
         """The most frequent first."""
 
+    async def findings(self, tenant: TenantId, now: datetime, *, all_tenants: bool, limit: int) -> Sequence[Finding]:
+        """The most remarkable of each question first, up to `limit` of each."""
+
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
     raise Unsupported("insights require PostgreSQL; this server runs on SQLite")
 
 
 class NoInsights:
-    list_insights = insight_names = top_errors = _refuse
+    list_insights = insight_names = top_errors = findings = _refuse

@@ -1,4 +1,4 @@
-"""Insights: numbers per hour and day, as the pipeline `insights` recorded them. Nothing is computed here."""
+"""Insights: numbers per hour and day, as the pipeline `insights` recorded them, and what follows from them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from penstock.clock import Clock
 from penstock.engine.checks import check_moment, check_range, check_text
 from penstock.errors import Invalid
 from penstock.limits import INSIGHT_ERRORS, INSIGHT_ROWS
-from penstock.model.insights import InsightCursor, InsightErrorRow, InsightKind, InsightRow, Step
+from penstock.model.insights import Finding, InsightCursor, InsightErrorRow, InsightKind, InsightRow, Step
 from penstock.model.tenants import TenantId
 from penstock.store import Store
 
 USUAL = {Step.HOUR: timedelta(days=1), Step.DAY: timedelta(days=30)}
 """How far back to look when the caller names no start."""
+
+FINDINGS = 100
+"""Answers to each question."""
 
 Reaches = Callable[[str], bool]
 """Whether the caller may see what has this name; None where the caller may see everything."""
@@ -63,6 +66,13 @@ class Insights:
         since, until = self._bounds(name, since, until, USUAL[Step.HOUR])
         names = await self._names(tenant, name, reaches, since, until)
         return await self._store.top_errors(tenant, kind=kind, names=names, since=since, until=until, limit=limit)
+
+    async def findings(
+        self, tenant: TenantId, *, all_tenants: bool = False, reaches: Reaches | None = None
+    ) -> Sequence[Finding]:
+        """What is remarkable: which queue slows down, what grows, which error is new, where more and more waits."""
+        found = await self._store.findings(tenant, self._clock.now(), all_tenants=all_tenants, limit=FINDINGS)
+        return [each for each in found if reaches is None or reaches(each.name)]
 
     async def _names(
         self, tenant: TenantId, name: str | None, reaches: Reaches | None, since: datetime, until: datetime

@@ -57,7 +57,7 @@ def lake_options(options: Mapping[str, str]) -> LakeOptions:
         app=app,
         app_version=app_version,
         version=_number(given, "version"),
-        push_down=_one_of(given, "pushDownFilters", ("true", "false"), "false") == "true",
+        push_down=_one_of(given, "pushDownFilters", ("true", "false"), "true") == "true",
         starting_version=_starting(given),
         max_files=_number(given, "maxFilesPerTrigger"),
         skip_changes=_one_of(given, "skipChangeCommits", ("true", "false"), "false") == "true",

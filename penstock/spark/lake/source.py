@@ -18,6 +18,7 @@ from penstock.spark.lake.sink import LakeStreamWriter, LakeWriter
 from penstock.spark.lake.stream import CHANGE_COLUMNS, ChangeFeedReader, LakeStreamReader
 from penstock.spark.lake.table import open_table
 from penstock.spark.options import OptionError
+from penstock.spark.running.worker import filters_are_offered
 
 
 class LakeSource(DataSource):
@@ -34,7 +35,7 @@ class LakeSource(DataSource):
         options = lake_options(self.options)
         if options.change_feed:
             raise OptionError("readChangeFeed", "is for streaming reads")
-        return (FilteringLakeReader if options.push_down else LakeReader)(options, schema)
+        return (FilteringLakeReader if options.push_down and filters_are_offered() else LakeReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = lake_options(self.options)

@@ -14,7 +14,7 @@ from penstock.auth import Principal
 from penstock.engine import Engine
 from penstock.engine.checks import check_moment, check_text
 from penstock.errors import Invalid
-from penstock.model import Scope
+from penstock.model import DEFAULT_TENANT, Scope
 from penstock.model import insights as nouns
 from penstock.wire.http.bodies import read_query
 from penstock.wire.http.messages import Request, Response
@@ -90,6 +90,17 @@ class FailureReason(Struct, kw_only=True):
     last_at: Moment
 
 
+class Finding(Struct, kw_only=True):
+    """An answer to a question, by comparing the last day with the seven days before."""
+
+    question: nouns.Question
+    kind: Annotated[nouns.InsightKind | None, Meta(description="Null for a tenant.")]
+    name: str
+    before: Annotated[float, Meta(description="Seconds, or a count a day; of `filling` what waits now.")]
+    now: Annotated[float, Meta(description="The same in the last day; of `filling` in an hour.")]
+    detail: Annotated[str | None, Meta(description="Of `new_error` an example.")]
+
+
 class InsightRoutes:
     def __init__(self, engine: Engine) -> None:
         self._insights = engine.insights
@@ -105,6 +116,10 @@ class InsightRoutes:
             Operation(
                 method="GET", path=f"{_INSIGHTS}/errors", handler=self.errors, tag=tag, scope=read,
                 summary="The most frequent errors", query=ErrorsQuery, answers={200: list[FailureReason]},
+            ),
+            Operation(
+                method="GET", path=f"{_INSIGHTS}/findings", handler=self.findings, tag=tag, scope=read,
+                summary="What slows down, grows, fills up, or fails in a new way", answers={200: list[Finding]},
             ),
         ]  # fmt: skip
 
@@ -127,6 +142,26 @@ class InsightRoutes:
             limit=query.limit, reaches=_reaches(principal),
         )  # fmt: skip
         return Response(200, _encode([_reason(error) for error in found]))
+
+    async def findings(self, request: Request) -> Response:
+        principal = request.principal
+        principal.require(Scope.READ)
+        found = await self._insights.findings(
+            principal.tenant, all_tenants=_sees_all(principal), reaches=_reaches(principal)
+        )  # fmt: skip
+        return Response(200, _encode([_finding(each) for each in found]))
+
+
+def _sees_all(principal: Principal) -> bool:
+    """Whether the caller may know the names of other tenants: administrators of the default tenant."""
+    return principal.tenant == DEFAULT_TENANT and Scope.ADMIN in principal.scopes
+
+
+def _finding(found: nouns.Finding) -> Finding:
+    return Finding(
+        question=found.question, kind=found.kind, name=found.name, before=found.before, now=found.now,
+        detail=found.detail,
+    )  # fmt: skip
 
 
 def _reaches(principal: Principal) -> Callable[[str], bool] | None:

@@ -232,3 +232,37 @@ async def test_a_store_without_postgresql_says_so() -> None:
         answers = [await client.get(path) for path in ("/v1/insights", "/v1/insights/errors")]
 
     assert [answer.status_code for answer in answers] == [501, 501]
+
+
+async def test_questions_are_answered(client: httpx.AsyncClient, dsn: str, now: datetime) -> None:
+    past = [now - timedelta(days=2), now - timedelta(days=3)]
+    hours = [
+        *(insight(at, name="slow", sent=70, done=50, p95_s=1.0) for at in past),
+        insight(now - HOUR, name="slow", sent=20, done=50, p95_s=4.0),
+        *(insight(at, name="even", sent=70, p95_s=1.0, done=50) for at in past),
+        insight(now - HOUR, name="even", sent=20, p95_s=1.1, done=50),
+        insight(now - HOUR, kind="job", name="busy", sent=500, done=0, p95_s=None, p50_s=None, p99_s=None, max_s=None),
+    ]
+    record(dsn, "record_insights", hours, now)
+    record(dsn, "record_insight_errors", [error(now - timedelta(days=3)), error(now - HOUR)], now)
+    new = error(now - HOUR, shape="no disk <n>", example="no disk 7", count=3)
+    record(dsn, "record_insight_errors", [error(now - HOUR), new], now)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "insert into penstock.samples (tenant_id, kind, name, step, starts_at, waiting)"
+            " select 1, 'queue', q.name, 1, %s - make_interval(mins => n), q.size - n * q.growth"
+            " from generate_series(1, 20) as n, (values ('full', 500, 10), ('calm', 500, 0)) as q (name, size, growth)",
+            [now],
+        )
+
+    found = await get(client, "/v1/insights/findings")
+
+    told = {(each["question"], each["name"]): (each["before"], round(each["now"], 3)) for each in found}
+    assert told == {
+        ("slower", "slow"): (1.0, 4.0),
+        ("growing", "busy"): (0.0, 500.0),
+        ("tenant_growing", "default"): (40.0, 540.0),
+        ("new_error", "mail"): (0.0, 3.0),
+        ("filling", "full"): (490.0, 1090.0),
+    }
+    assert [each["detail"] for each in found if each["question"] == "new_error"] == ["no disk 7"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
 
-from penstock.model.insights import InsightCursor, InsightErrorRow, InsightKind, InsightRow, Step
+from penstock.model.insights import Finding, InsightCursor, InsightErrorRow, InsightKind, InsightRow, Question, Step
 from penstock.model.tenants import TenantId
 from penstock.store.postgres.connections import Connections
 from penstock.store.postgres.queues.rows import Row
@@ -53,6 +53,10 @@ class PostgresInsights:
         found = await self._connections.rows("top_insight_errors", tenant, kind, names, since, until, limit)
         return [_error(row) for row in found]
 
+    async def findings(self, tenant: TenantId, now: datetime, *, all_tenants: bool, limit: int) -> Sequence[Finding]:
+        found = await self._connections.rows("list_findings", tenant, now, all_tenants, limit)
+        return [_finding(row) for row in found]
+
 
 def _insight_row(row: Row) -> InsightRow:
     return InsightRow(**{name: row[name] for name in _ROLLUP} | {"kind": InsightKind(row["kind"])})
@@ -60,3 +64,14 @@ def _insight_row(row: Row) -> InsightRow:
 
 def _error(row: Row) -> InsightErrorRow:
     return InsightErrorRow(**{name: row[name] for name in _ERROR} | {"kind": InsightKind(row["kind"])})
+
+
+def _finding(row: Row) -> Finding:
+    return Finding(
+        question=Question(row["question"]),
+        kind=None if row["kind"] is None else InsightKind(row["kind"]),
+        name=row["name"],
+        before=row["before"],
+        now=row["now"],
+        detail=row["detail"],
+    )
