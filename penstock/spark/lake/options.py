@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.spark.lake.storage import is_folder
+from penstock.spark.lake.storage import is_folder, without_scheme
 from penstock.spark.options import OptionError
 
 KNOWN = (
@@ -44,7 +44,7 @@ def lake_options(options: Mapping[str, str]) -> LakeOptions:
         raise OptionError(unknown[0], f"unknown option; known are {', '.join(KNOWN)} and {STORAGE}*")
     if not given.get("path"):
         raise OptionError("path", "required: the location of the table")
-    if is_folder(given["path"]) and not given["path"].removeprefix("file://").startswith("/"):
+    if is_folder(given["path"]) and not without_scheme(given["path"]).startswith("/"):
         raise OptionError("path", "must be absolute: tasks have other working directories")
     app, app_version = given.get("txnappid"), _number(given, "txnVersion")
     if (app is None) != (app_version is None):

@@ -24,14 +24,19 @@ _CODE = re.compile(r"<Code>([^<]*)</Code>")
 
 
 def is_folder(path: str) -> bool:
-    return "://" not in path or path.startswith("file://")
+    return "://" not in path or path.startswith("file:")
 
 
 def folder(path: str) -> str:
     """An absolute path that deltalake and Spark accept; an address of an object store is unchanged."""
     if not is_folder(path):
         return path.rstrip("/")
-    return str(Path(path.removeprefix("file://")).absolute())
+    return str(Path(without_scheme(path)).absolute())
+
+
+def without_scheme(path: str) -> str:
+    """Spark's catalog writes `file:/folder`, others write `file:///folder`."""
+    return path.removeprefix("file://").removeprefix("file:")
 
 
 def below(root: str, *parts: str) -> str:

@@ -1,0 +1,101 @@
+"""Does a stream that is joined with a table see the table as of each micro-batch?
+
+10 000 jobs are written in random order and in portions, each before its event. A query joins the events with the jobs.
+It is restarted four times, and stands still for longer than PostgreSQL keeps the snapshot of the table. Every event
+must find its job.
+
+    python -m bench.spark_join                    some minutes
+    python -m bench.spark_join --jobs 1000 --pause 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bench.processes import conditions
+from bench.spark_setting import Server, serving
+from bench.streams import Report
+from penstock.spark.running.session import session
+
+ROUNDS = 20
+RESTARTS = (4, 8, 12, 16)
+PAUSES = (6, 14)
+
+_ENQUEUE = """
+insert into penstock.jobs (
+  queue_id, id, tenant_id, place, due_at, run_at, created_at, updated_at, priority, max_retries, attempts, state,
+  payload
+)
+select q.id, n, 1, 0, now(), now(), now(), now(), 0, 3, 0, 0, '{}'
+from penstock.job_queues as q, unnest(%s::bigint[]) as n
+"""
+
+
+def started(spark: SparkSession, server: Server, folder: Path) -> StreamingQuery:
+    events = (
+        spark.readStream.format("penstock")
+        .options(url=server.url, subscribe="orders", consumer="join", startingOffsets="earliest")
+        .load().select(f.col("value").cast("bigint").alias("wanted"))
+    )  # fmt: skip
+    jobs = spark.read.format("penstock").options(url=server.url, table="jobs", columns="id,status").load()
+    joined = events.join(jobs, events["wanted"] == jobs["id"], "left").select("wanted", "id")
+    return (
+        joined.writeStream.format("penstock_lake").option("checkpointLocation", str(folder / "checkpoint"))
+        .start(str(folder / "joined"))
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--pause", type=float, default=130.0, help="seconds without events, twice")
+    given = parser.parse_args()
+    report = Report()
+    print(f"conditions: {conditions()}", flush=True)
+    ids = [*range(1, given.jobs + 1)]
+    random.Random(21).shuffle(ids)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as made:
+        folder = Path(made)
+        with serving(folder / "data") as server, psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("select pgque.create_queue('orders')")
+            connection.execute(
+                "insert into penstock.job_queues (tenant_id, name, created_at) values (1, 'jobs', now())"
+            )
+            spark = session("join", settings={"spark.log.level": "ERROR"})
+            query = started(spark, server, folder)
+            for number in range(ROUNDS):
+                portion = ids[number::ROUNDS]
+                connection.execute(_ENQUEUE, [portion])
+                connection.execute("select pgque.send_batch('orders', 'made', %s::text[])", [[*map(str, portion)]])
+                connection.execute("select pgque.tick_now('orders')")
+                query.processAllAvailable()
+                if number in RESTARTS:
+                    query.stop()
+                    query = started(spark, server, folder)
+                if number in PAUSES:
+                    time.sleep(given.pause)
+            query.stop()
+            rows = spark.read.format("penstock_lake").load(str(folder / "joined")).collect()
+            spark.stop()
+    right = sorted((row["wanted"], row["id"]) for row in rows) == [(number, number) for number in sorted(ids)]
+    lost = sum(row["id"] is None for row in rows)
+    report.fact(
+        f"{len(rows):,} of {given.jobs:,} events arrived once, {lost} without their job; {len(RESTARTS)} restarts,"
+        f" two pauses of {given.pause:.0f} s",
+        right,
+    )
+    sys.exit(0 if report.kept else 1)
+
+
+if __name__ == "__main__":
+    main()
