@@ -215,13 +215,17 @@ def prepare(plan: Plan) -> None:
     if not exists(plan.path):
         made = delta_schema(plan.schema())
         config = {JSON_COLUMNS: json.dumps(sorted(plan.shape.json))} if plan.shape.json else None
-        DeltaTable.create(plan.path, made, mode="ignore", partition_by=[*plan.partition_by], configuration=config)
+        DeltaTable.create(
+            plan.path, made, mode="ignore", partition_by=[*plan.partition_by], configuration=config,
+            raise_if_key_not_exists=False,
+        )  # fmt: skip
         return
     table = open_table(plan.path)
     known = set(json.loads(table.metadata().configuration.get(JSON_COLUMNS, "[]")))
     if not plan.shape.json <= known:
         # Before the columns are there: a text column that is not known to hold JSON would refuse it.
-        table.alter.set_table_properties({JSON_COLUMNS: json.dumps(sorted(known | plan.shape.json))})
+        named = {JSON_COLUMNS: json.dumps(sorted(known | plan.shape.json))}
+        table.alter.set_table_properties(named, raise_if_not_exists=False)
         table = open_table(plan.path)
     there = {each.name: each.dataType for each in spark_schema(table).fields}
     wanted = nullable(plan.schema())

@@ -48,12 +48,12 @@ limit $6;
 -- name: list_findings
 -- Compares the last day with the seven days before. Of all tenants, the growth of each tenant is shown too.
 with hours as (
-  select r.tenant_id, r.kind, r.name, r.starts_at >= $2 - interval '1 day' as recent, r.sent, r.done + r.dead as ended,
+  select r.tenant_id, r.kind, r.name, r.starts_at >= $2::timestamptz - interval '1 day' as recent, r.sent, r.done + r.dead as ended,
     r.p95_s
   from penstock.insights as r
   where r.step = 'hour'
-    and r.starts_at >= $2 - interval '8 days'
-    and r.starts_at < $2
+    and r.starts_at >= $2::timestamptz - interval '8 days'
+    and r.starts_at < $2::timestamptz
     and (r.tenant_id = $1 or $3::boolean)
 ), names as (
   select
@@ -79,8 +79,8 @@ with hours as (
     and s.step = 1
     and s.name <> ''
     and s.kind in ('queue', 'job')
-    and s.starts_at >= $2 - interval '3 hours'
-    and s.starts_at < $2
+    and s.starts_at >= $2::timestamptz - interval '3 hours'
+    and s.starts_at < $2::timestamptz
   group by s.kind, s.name
   having count(*) >= 10
 ), found as (
@@ -105,8 +105,8 @@ with hours as (
   select 'new_error', e.kind, e.name, 0, sum(e.count)::float8, min(e.example)
   from penstock.insight_errors as e
   where e.tenant_id = $1
-    and e.starts_at >= $2 - interval '1 day'
-    and e.starts_at < $2
+    and e.starts_at >= $2::timestamptz - interval '1 day'
+    and e.starts_at < $2::timestamptz
     and e.shape <> '(others)'
     and not exists (
       select
@@ -115,7 +115,7 @@ with hours as (
         and o.kind = e.kind
         and o.name = e.name
         and o.shape = e.shape
-        and o.starts_at < $2 - interval '1 day'
+        and o.starts_at < $2::timestamptz - interval '1 day'
     )
   group by e.kind, e.name, e.shape
   union all
