@@ -39,7 +39,6 @@ def test_polars_and_duckdb_see_each_row_once(tmp_path: Path) -> None:
     assert len(list(path.rglob("*.parquet"))) == 3
     assert sorted(polars.read_delta(str(path)).select("n", "day", "type").rows()) == expected
     files = DeltaTable(str(path)).file_uris()
-    found = duckdb.sql(
-        "select n, day, type from read_parquet($files, hive_partitioning = true)", params={"files": files}
-    )
-    assert sorted(found.fetchall()) == expected
+    query = "select n, day, type from read_parquet($files, hive_partitioning = true)"
+    found = duckdb.execute(query, {"files": files}).fetchall()
+    assert sorted(found) == expected

@@ -66,7 +66,7 @@ def test_a_bad_row_is_stored_once_with_its_reason_and_the_others_are_written(
 
 def test_a_queue_that_a_row_names_may_be_missing(dsn: str, database: psycopg.Connection) -> None:
     database.execute("select penstock.create_queue('there'), penstock.create_queue('rejected')")
-    columns = {"name": ["there", "nowhere", "there", None], "value": ["a", "b", "c", "d"]}
+    columns: dict[str, list[object]] = {"name": ["there", "nowhere", "there", None], "value": ["a", "b", "c", "d"]}
 
     write(dsn, columns, target="queue", deadLetters="queue:rejected", txnAppId="b", txnVersion="1")
 
