@@ -27,7 +27,7 @@ from penstock.errors import Invalid, LeaseStale, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from penstock.client import Client
-    from penstock.client.jobs import LeasedJob
+    from penstock.client.api.jobs import LeasedJob
 
 QUEUE = "pipelines"
 RUNNABLE = ("archive", "cdc", "insights", "replay", "tables")
@@ -116,7 +116,7 @@ def run_worker(
         raise Invalid("pipelines require PostgreSQL")
     own = _own_options(lake, checkpoints, storage, master, remote, conf)
     opened = Database(settings, tenant, creates=False)
-    with Client("", "", transport=opened) as client, _stopping() as stopped:
+    with Client(transport=opened) as client, _stopping() as stopped:
         worker = PipelineWorker(client, own, _environment(settings), stopped.is_set)
         worker.work(queue, drain=drain)
 
@@ -131,7 +131,7 @@ class PipelineWorker:
         *,
         beat_s: float = BEAT_S,
     ) -> None:
-        self._client = client
+        self._jobs = client.jobs
         self._own = own
         self._environment = environment
         self._stopped = stopped
@@ -143,7 +143,7 @@ class PipelineWorker:
         wait_s = 0.0 if drain else POLL_S
         while not self._stopped():
             try:
-                found = self._client.lease(queue, self._name, lease_s=LEASE_S, wait_s=wait_s)
+                found = self._jobs.lease(queue, self._name, lease_seconds=LEASE_S, wait=wait_s)
             except Unavailable as error:
                 # The database restarts, for example. The client has retried already.
                 print(f"penstock: {redact(str(error))}", file=sys.stderr)
@@ -157,7 +157,7 @@ class PipelineWorker:
         try:
             command = arguments(leased.job.payload)
         except (Invalid, NotFound) as error:
-            self._client.nack(leased, str(error), retry=False)
+            self._jobs.nack(leased, str(error), retry=False)
             return
         if command[0] == "lake":
             command = [*command[:2], *self._own["upkeep"], *command[2:]]
@@ -170,11 +170,11 @@ class PipelineWorker:
                 return
             reason = _last_line(log)
         if code == 0 and not self._stopped():
-            self._client.ack(leased, {"pipeline": command[-1] if len(command) < 3 else command[2], "said": reason})
+            self._jobs.ack(leased, {"pipeline": command[-1] if len(command) < 3 else command[2], "said": reason})
         elif self._stopped():
-            self._client.nack(leased, "the worker was stopped", after_s=0)
+            self._jobs.nack(leased, "the worker was stopped", retry_after=0)
         else:
-            self._client.nack(leased, redact(reason) or f"the run ended with exit code {code}")
+            self._jobs.nack(leased, redact(reason) or f"the run ended with exit code {code}")
 
     def _run(self, leased: LeasedJob, command: list[str], log: IO[bytes]) -> int | None:
         """The exit code; None when the lease was lost, so that another worker may have the job."""
@@ -187,7 +187,7 @@ class PipelineWorker:
                 if self._stopped():
                     return _stop(process)
                 try:
-                    self._client.heartbeat(leased, lease_s=LEASE_S)
+                    self._jobs.heartbeat(leased, lease_seconds=LEASE_S)
                 except LeaseStale:
                     _stop(process)
                     return None

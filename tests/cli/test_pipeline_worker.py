@@ -34,7 +34,7 @@ def dsn(postgres_dsn: str) -> Iterator[str]:
 @pytest.fixture
 def client(dsn: str) -> Iterator[Client]:
     opened = Database(Settings.load({}, {}, {"database_url": dsn}), "default", creates=False)
-    with Client("", "", transport=opened) as found:
+    with Client(transport=opened) as found:
         yield found
 
 
@@ -92,29 +92,29 @@ def test_a_schedule_compacts_the_lake(dsn: str, client: Client, tmp_path: Path) 
 
     work(dsn, tmp_path, "upkeep")
 
-    [job] = client.jobs("upkeep")
+    [job] = client.jobs.list(queue_name="upkeep").items
     assert job.status == "completed", job.error
     assert len(DeltaTable(str(tmp_path / "events")).file_uris()) == 1
-    assert "merged 3 files into 1" in job.result["said"]
+    assert "merged 3 files into 1" in client.jobs.get(job.id).result["said"]
 
 
 def test_a_job_that_fails_says_why_and_is_retried(dsn: str, client: Client, tmp_path: Path) -> None:
-    failing = client.enqueue("failing", {"pipeline": "compact", "settings": {"file-mb": 0}}, max_retries=1)
-    refused = client.enqueue("failing", {"pipeline": "nonsense"})
+    failing = client.jobs.enqueue("failing", {"pipeline": "compact", "settings": {"file-mb": 0}}, max_retries=1)
+    refused = client.jobs.enqueue("failing", {"pipeline": "nonsense"})
 
     work(dsn, tmp_path, "failing")
 
-    assert client.get(refused).status == "dead"
-    assert "cannot run 'nonsense'" in str(client.get(refused).error)
-    assert client.get(failing).status == "pending"
-    assert client.get(failing).retry_count == 1
-    assert "file-mb" in str(client.get(failing).error)
+    assert client.jobs.get(refused).status == "dead"
+    assert "cannot run 'nonsense'" in str(client.jobs.get(refused).error)
+    assert client.jobs.get(failing).status == "pending"
+    assert client.jobs.get(failing).retry_count == 1
+    assert "file-mb" in str(client.jobs.get(failing).error)
 
 
 def test_a_lost_lease_ends_the_run(dsn: str, client: Client) -> None:
-    client.enqueue("lost", {"pipeline": "compact"})
-    [leased] = client.lease("lost", "me", lease_s=120)
-    client.nack(leased, "as if the lease had ended")
+    client.jobs.enqueue("lost", {"pipeline": "compact"})
+    [leased] = client.jobs.lease("lost", "me", lease_seconds=120)
+    client.jobs.nack(leased, "as if the lease had ended")
     worker = PipelineWorker(client, {}, {}, threading.Event().is_set, beat_s=0.1)
 
     with tempfile.TemporaryFile() as log:
