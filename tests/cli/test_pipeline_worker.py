@@ -93,7 +93,7 @@ def test_a_schedule_compacts_the_lake(dsn: str, client: Client, tmp_path: Path) 
     work(dsn, tmp_path, "upkeep")
 
     [job] = client.jobs.list(queue_name="upkeep").items
-    assert job.status == "completed", job.error
+    assert job.status == "completed", job.error_text
     assert len(DeltaTable(str(tmp_path / "events")).file_uris()) == 1
     assert "merged 3 files into 1" in client.jobs.get(job.id).result["said"]
 
@@ -105,10 +105,10 @@ def test_a_job_that_fails_says_why_and_is_retried(dsn: str, client: Client, tmp_
     work(dsn, tmp_path, "failing")
 
     assert client.jobs.get(refused).status == "dead"
-    assert "cannot run 'nonsense'" in str(client.jobs.get(refused).error)
+    assert "cannot run 'nonsense'" in str(client.jobs.get(refused).error_text)
     assert client.jobs.get(failing).status == "pending"
     assert client.jobs.get(failing).retry_count == 1
-    assert "file-mb" in str(client.jobs.get(failing).error)
+    assert "file-mb" in str(client.jobs.get(failing).error_text)
 
 
 def test_a_lost_lease_ends_the_run(dsn: str, client: Client) -> None:
