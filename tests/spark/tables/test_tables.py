@@ -9,7 +9,6 @@ from typing import Any
 import polars
 import psycopg
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from penstock.spark.pipelines.archive import Archive
@@ -52,14 +51,6 @@ class Lake:
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         return sorted(polars.read_delta(str(self._folder / "tables" / table)).select(columns).rows(), key=str)
 
-    def orphans(self) -> list[str]:
-        """Data files that belong to no table."""
-        found = []
-        for path in (each for each in (self._folder / "tables").iterdir() if each.name != "_staging"):
-            named = {Path(uri).name for uri in DeltaTable(str(path)).file_uris()}
-            found += [each.name for each in path.rglob("*.parquet") if each.name not in named]
-        return found
-
 
 @pytest.fixture
 def lake(spark: SparkSession, dsn: str, tmp_path: Path) -> Lake:
@@ -91,7 +82,6 @@ def test_types_become_tables_that_grow_and_bad_rows_are_set_aside(lake: Lake, da
         ("made", "nonsense"),
     }  # fmt: skip
     assert len(lake.rows("_quarantine", "reason")) == 4
-    assert lake.orphans() == []
 
 
 def test_tables_are_made_of_the_archive_too(lake: Lake, database: psycopg.Connection) -> None:
