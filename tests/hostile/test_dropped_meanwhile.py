@@ -11,7 +11,7 @@ import pytest
 
 from tests.wire.conftest import Live, build_store, running
 
-ROUNDS = 25
+ROUNDS = 10
 BLOCKED = "select exists (select from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid)))"
 
 

@@ -85,9 +85,18 @@ class Crew:
         return sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
 
 
-@pytest.fixture(params=["", ".fifo"], ids=["standard", "fifo"])
-def crew(server: Running, name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Crew]:
-    found = Crew(server, f"{name}{request.param}", tmp_path)
+@pytest.fixture(
+    params=[
+        pytest.param(("memory", ".fifo"), id="memory-fifo"),
+        pytest.param(("postgres", ""), id="postgres-standard"),
+        pytest.param(("memory", ""), id="memory-standard", marks=pytest.mark.slow),
+        pytest.param(("postgres", ".fifo"), id="postgres-fifo", marks=pytest.mark.slow),
+    ]
+)
+def crew(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Crew]:
+    store, suffix = request.param
+    server: Running = request.getfixturevalue(f"{store}_server")
+    found = Crew(server, f"{name}{suffix}", tmp_path)
     with ExitStack() as stack:
         for worker in ("one", "two"):
             stack.enter_context(found.worker(worker))
