@@ -14,6 +14,15 @@ from tests.third_party.boto3_sqs.calls import CONFIG, Connect
 from tests.third_party.environment import KEY, REGION, SECRET
 from tests.third_party.query_model import write_query_model
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the four pairs of store and protocol, three are quick enough for every run."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and "postgres-query" in item.name:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def query_models(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.third_party.boto3_sqs.calls import Connect, bodies, counts, delete, receive
 
 THREADS = 16
-MESSAGES = 2_000
+MESSAGES = 1_000
 
 
 def test_of_many_clients_each_message_reaches_exactly_one(connect: Connect, url: str) -> None:
