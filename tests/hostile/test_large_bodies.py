@@ -86,7 +86,7 @@ async def test_chunks_of_nobody_are_refused_by_their_head(door: Door) -> None:
 async def test_a_small_body_of_nobody_leaves_the_connection_open() -> None:
     async with running(Mode.TOKEN) as live, connected(live.port) as raw:
         for _ in range(2):
-            assert (await raw.ask(request("POST", "/v1/queues", b'{"name":"q"}', auth=None))).status == 403
+            assert (await raw.ask(request("POST", "/v1/queues", b'{"name":"q"}', auth=None))).status == 401
 
 
 async def test_a_large_body_of_a_known_caller_is_taken() -> None:

@@ -330,7 +330,7 @@ def _first_token(server: Running) -> str:
 
 def test_a_public_address_asks_for_tokens_unless_told_otherwise() -> None:
     with serving("--memory", "--host", "0.0.0.0") as server:
-        assert server.status("/v1/queues") == 403
+        assert server.status("/v1/queues") == 401
         assert server.status("/v1/queues", _first_token(server)) == 200
     with serving("--memory", "--host", "0.0.0.0", "--auth", "open") as server:
         assert server.status("/v1/queues") == 200
@@ -342,7 +342,7 @@ def test_a_public_address_asks_for_tokens_unless_told_otherwise() -> None:
 
 
 def test_open_still_wants_a_header(memory: Running) -> None:
-    assert httpx.get(f"{memory.url}/v1/queues").status_code == 403
+    assert httpx.get(f"{memory.url}/v1/queues").status_code == 401
     assert httpx.get(f"{memory.url}/v1/queues", headers={"Authorization": "whatever"}).status_code == 200
     assert httpx.get(f"{memory.url}/livez").status_code == 200
 
@@ -360,9 +360,9 @@ def test_tokens_from_the_first_to_the_last(tmp_path: Path) -> None:
             headers = {"Authorization": f"Bearer {text}"} if text is not None else {}
             return httpx.request(method, server.url + path, headers=headers, json=body).status_code
 
-        assert status(None, "GET", "/v1/queues") == 403
-        assert status("wrong", "GET", "/v1/queues") == 403
-        assert status(admin[:-1], "GET", "/v1/queues") == 403
+        assert status(None, "GET", "/v1/queues") == 401
+        assert status("wrong", "GET", "/v1/queues") == 401
+        assert status(admin[:-1], "GET", "/v1/queues") == 401
         assert status(admin, "POST", "/v1/queues", {"name": "orders"}) == 201
         assert status(admin, "POST", "/v1/queues", {"name": "invoices"}) == 201
 
@@ -383,7 +383,7 @@ def test_tokens_from_the_first_to_the_last(tmp_path: Path) -> None:
         listed = json.loads(penstock("token", "list", "--json", *store).stdout)
         [found] = [one for one in listed if sender.startswith(one["prefix"])]
         penstock("token", "revoke", str(found["id"]), *store)
-        eventually(lambda: status(sender, "POST", "/v1/queues/orders/messages", message) == 403)
+        eventually(lambda: status(sender, "POST", "/v1/queues/orders/messages", message) == 401)
         assert server.terminate() == 0
     with serving(*store, "--auth", "token") as server:
         assert "pst_" not in server.said

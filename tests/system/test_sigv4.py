@@ -71,9 +71,9 @@ def test_the_rest_door_takes_tokens_and_no_keys(memory: Running) -> None:
     key_id, secret = first_key(memory)
     assert memory.status("/v1/queues", announced(memory, "PENSTOCK_TOKEN")) == 200
     for wrong in (secret, key_id, f"pst_{key_id}_{secret}"):
-        assert memory.status("/v1/queues", wrong) == 403
+        assert memory.status("/v1/queues", wrong) == 401
     header = {"Authorization": f"AWS4-HMAC-SHA256 Credential={key_id}/20260101/us-east-1/sqs/aws4_request"}
-    assert httpx.get(f"{memory.url}/v1/queues", headers=header).status_code == 403
+    assert httpx.get(f"{memory.url}/v1/queues", headers=header).status_code == 401
 
 
 def test_a_key_opens_the_sqs_door(memory: Running) -> None:

@@ -64,6 +64,7 @@ FAULTS: dict[type[errors.PenstockError], str] = {
     errors.QueueFull: "OverLimit",
     errors.RateLimited: "RequestThrottled",
     errors.Forbidden: "AccessDeniedException",
+    errors.Unauthorized: "AccessDeniedException",
     errors.Unsupported: "UnsupportedOperation",
     errors.Unavailable: "ServiceUnavailable",
     errors.PenstockError: "InternalFailure",
@@ -79,6 +80,7 @@ TEXTS: dict[type[errors.PenstockError], str] = {
     errors.TaskNotFound: "Task does not exist.",
     errors.MoveInProgress: _TASK_RUNS,
     errors.Forbidden: "Access to the resource is denied.",
+    errors.Unauthorized: "Access to the resource is denied.",
     errors.Unavailable: "The service is unavailable. Please try again.",
     errors.PenstockError: "We encountered an internal error. Please try again.",
 }
