@@ -73,6 +73,10 @@ docs: $(DEVELOPMENT) ## Build the documentation as a site in build/site
 bench: $(DEVELOPMENT) ## Measure the CPU time of a message over HTTP
 	@$(BIN)/python -m bench.cycle $(ARGS)
 
+.PHONY: screenshots
+screenshots: $(DEVELOPMENT) tools ## Take pictures of the dashboard for docs/img
+	@$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
 demo-pipeline: $(DEVELOPMENT) ## Run all Spark pipelines on generated data
 	@$(BIN)/python -m examples.pipeline_demo $(ARGS)
 

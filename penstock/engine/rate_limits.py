@@ -42,6 +42,11 @@ class Rates:
         self._buckets: dict[str, _Bucket] = {}
         self.enabled = per_token > 0 or per_tenant > 0
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Requests per second of a token, and of a tenant."""
+        return self._per_token, self._per_tenant
+
     async def admit(self, tenant: TenantId, token: str) -> None:
         """Count a request; `RateLimited` when it is one too many. `token` tells tokens apart, and is no secret."""
         if self._per_token:

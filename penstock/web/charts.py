@@ -49,8 +49,9 @@ RATES = Chart(
 WAITING = Chart(title="In the queue", unit="messages", lines=(Line("messages", "waiting", "visible"),))
 OLDEST = Chart(title="Age of the oldest message", unit="seconds", lines=(Line("seconds", "oldest_s", "delayed"),))
 LAG = Chart(title="Lag", unit="seconds", lines=(Line("seconds", "oldest_s", "delayed"),))
+STREAM_LAG = Chart(title="Slowest stream consumer", unit="seconds behind", lines=LAG.lines)
 PENDING = Chart(title="Pending", unit="events", lines=(Line("events", "waiting", "visible"),))
-OPEN_JOBS = Chart(title="Pending and processing", unit="jobs", lines=(Line("jobs", "waiting", "visible"),))
+OPEN_JOBS = Chart(title="Open jobs", unit="pending and processing", lines=(Line("jobs", "waiting", "visible"),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,8 +97,9 @@ class Call:
 
 
 View = Callable[[Call], Awaitable[Page]]
-Action = Callable[[Call], Awaitable[str]]
-"""Does what a form asks for and returns the address of the page to show next."""
+Action = Callable[[Call], Awaitable["str | Page"]]
+"""Does what a form asks for and returns the address of the page to show next; or the page itself, for what is shown
+once and must not be in an address."""
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -191,6 +192,8 @@ class Site:
             except PenstockError as error:
                 return await self._refused(view, replace(call, error=error.message, status=status_of(error)), error)
             self.shared.forget()
+            if isinstance(target, Page):
+                return self.render(target, call)
             return RedirectResponse(target, 303, headers=security.HEADERS)
 
         return endpoint

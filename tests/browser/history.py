@@ -11,9 +11,10 @@ from typing import Any
 import asyncpg
 
 DAY_S = 86_400
-QUEUES = {"demo-orders": 3.0, "demo-kitchen": 2.6, "demo-payments.fifo": 2.8, "demo-failed": 0.02, "": 8.5}
+QUEUES = {"demo-orders": 3.0, "demo-kitchen": 2.6, "demo-payments.fifo": 2.8, "": 8.5}
 JOBS = {"demo-emails": 40, "demo-invoices": 25, "": 65}
 MEASURED = (("queue", "demo-orders", 3.0), ("job", "demo-emails", 0.4), ("stream", "demo-audit", 1.2))
+CONSUMERS = {"demo-audit/warehouse": 1.0, "demo-audit/forgetful": 3.0, "": 3.0}
 ERRORS = (
     ("job", "demo-emails", "SMTP server answered <number>", 61),
     ("delivery", "demo.order.paid", "connection refused", 44),
@@ -46,7 +47,7 @@ async def _samples(connection: asyncpg.Connection, now: datetime, chance: random
     for minutes, count in ((1, 1439), (60, 719)):
         end = now.astimezone(UTC).replace(second=0, microsecond=0)
         end = end if minutes == 1 else end.replace(minute=0)
-        for kind, names in (("queue", QUEUES), ("job", JOBS), ("consumer", {"demo-audit/warehouse": 1.0})):
+        for kind, names in (("queue", QUEUES), ("job", JOBS), ("consumer", CONSUMERS)):
             for name, scale in names.items():
                 rows += _series(kind, name, scale, minutes, count, end, chance)
     await connection.execute("delete from samples")
@@ -58,8 +59,8 @@ async def _samples(connection: asyncpg.Connection, now: datetime, chance: random
 
 def _series(
     kind: str, name: str, scale: float, minutes: int, count: int, end: datetime, chance: random.Random
-) -> list[tuple[object, ...]]:
-    rows: list[tuple[object, ...]] = []
+) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
     arrived = departed = 0
     for step in range(count, 0, -1):
         at = end - timedelta(minutes=minutes * step)
@@ -69,7 +70,11 @@ def _series(
         departed = max(arrived - waiting, departed)
         counters = (arrived, departed) if kind == "queue" else (None, None)
         rows.append((1, kind, name, minutes, at, *counters, waiting, round(waiting / scale, 1)))
-    return rows
+    # The counters of the server begin with zero: those of the past end there.
+    return [
+        (*row[:5], None if row[5] is None else row[5] - arrived, None if row[6] is None else row[6] - arrived, *row[7:])
+        for row in rows
+    ]
 
 
 async def _insights(connection: asyncpg.Connection, now: datetime, chance: random.Random) -> None:

@@ -198,11 +198,9 @@ def _message_steps(message: FollowedMessage, now: datetime) -> Iterator[Step]:
     if message.dead_letter_source is not None:
         # The move makes it visible; a later receive changes that.
         moved_at = message.visible_at if message.receives == message.receives_before else None
-        yield step(
-            moved_at, "dead-lettered", f"from {message.dead_letter_source} after {_times(message.receives_before)}"
-        )
+        yield step(moved_at, "dead-lettered", f"from {message.dead_letter_source}, {_times(message.receives_before)}")
     if message.archived_at is not None:
-        yield step(message.archived_at, "deleted and archived", f"after {_times(message.receives)}")
+        yield step(message.archived_at, "deleted and archived", f"{_times(message.receives)}")
     elif message.state is MessageState.IN_FLIGHT and message.visible_at is not None and message.visible_at > now:
         yield step(None, "in flight", f"hidden until {message.visible_at:%Y-%m-%d %H:%M:%S} UTC")
     elif message.state is MessageState.DELAYED and message.visible_at is not None and message.visible_at > now:

@@ -8,7 +8,7 @@ from penstock.model.jobs import JobCounts
 from penstock.model.samples import SampleKind
 from penstock.model.schedules import Schedule
 from penstock.model.topics import Delivery, DeliveryState
-from penstock.web.charts import RATES, WAITING, Charts, span_of
+from penstock.web.charts import OLDEST, OPEN_JOBS, RATES, STREAM_LAG, WAITING, Charts, Drawing, span_of
 from penstock.web.pages.attention import (
     delivery_problems,
     growth_problems,
@@ -57,7 +57,7 @@ class Overview:
         )
         fullest = sorted(rows, key=lambda row: (-row.total, row.name))[:FULLEST]
         values = {
-            "drawings": await self._charts.draw(call, SampleKind.QUEUE, "", (RATES, WAITING)),
+            "drawings": await self._drawings(call),
             "span": span_of(call.query.get("span", "")).value,
             "problems": problems[:MOST_PROBLEMS],
             "more_problems": max(len(problems) - MOST_PROBLEMS, 0),
@@ -69,8 +69,17 @@ class Overview:
             "pending_jobs": sum(one.pending for one in jobs),
             "processing_jobs": sum(one.processing for one in jobs),
             "schedules": len(schedules),
+            "dead_letters": sum(row.total for row in rows if row.sources),
+            "dead_jobs": sum(one.dead for one in jobs),
         }
         return Page("overview.html", "Overview", values)
+
+    async def _drawings(self, call: Call) -> list[Drawing]:
+        drawn = await self._charts.draw(call, SampleKind.QUEUE, "", (RATES, WAITING, OLDEST))
+        drawn += await self._charts.draw(call, SampleKind.JOB, "", (OPEN_JOBS,))
+        if self._site.engine.store.has_streams:
+            drawn += await self._charts.draw(call, SampleKind.CONSUMER, "", (STREAM_LAG,))
+        return drawn
 
     async def _jobs(self, call: Call) -> list[JobCounts]:
         tenant = call.principal.tenant

@@ -52,14 +52,15 @@
 
   const options = (figure, lines) => ({
     width: figure.clientWidth - 26,
-    height: 150,
+    height: 170,
+    padding: [8, 8, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
     axes: [
-      { stroke: colour("faint"), grid: { show: false }, ticks: { stroke: colour("line") }, space: 70,
+      { stroke: colour("faint"), grid: { show: false }, ticks: { stroke: colour("line"), size: 5 }, space: 70, size: 30,
         values: (_, ticks) => ticks.map((tick) => moment(tick, ticks[ticks.length - 1] - ticks[0])) },
-      { stroke: colour("faint"), grid: { stroke: colour("line") }, ticks: { show: false }, size: 56,
+      { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, size: 46, space: 32,
         values: (_, ticks) => ticks.map((tick) => (tick >= 1e6 ? `${tick / 1e6}M` : tick >= 1e4 ? `${tick / 1e3}k` : `${tick}`)) },
     ],
     series: [{}, ...lines.map(([, tone, label]) => ({ label, stroke: colour(tone), width: 1.5, points: { size: 3 } }))],
@@ -117,7 +118,7 @@
   setInterval(drawAll, 20000);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("resize", () => {
-    for (const [figure, plot] of drawn) plot.setSize({ width: figure.clientWidth - 26, height: 150 });
+    for (const [figure, plot] of drawn) plot.setSize({ width: figure.clientWidth - 26, height: 170 });
   });
 
   showCopyButtons();
