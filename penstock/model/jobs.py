@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from penstock.model.tenants import TenantId
 
@@ -244,6 +246,23 @@ class JobLimits:
     """Jobs started per second."""
     burst: int | None = None
     """Jobs that may start at once after a pause; a second's worth when None."""
+
+
+def has_value(document: str, value: str) -> bool:
+    """Whether a JSON document has this value anywhere: a text, a number as written, `true` or `false`."""
+    try:
+        waiting: list[Any] = [json.loads(document, parse_int=str, parse_float=str)]
+    except (ValueError, RecursionError):
+        return False
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+        elif (str(item).lower() if isinstance(item, bool) else item) == value:
+            return True
+    return False
 
 
 class JobIds:

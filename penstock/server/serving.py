@@ -19,6 +19,7 @@ from penstock.engine import Engine
 from penstock.loops import run_every
 from penstock.loops.deliverer import SWEEP_S, Deliverer
 from penstock.loops.janitor import Janitor
+from penstock.loops.job_search import JobSearchKeeper
 from penstock.loops.jobs import JobKeeper
 from penstock.loops.mover import Mover
 from penstock.loops.poison import PoisonSweep
@@ -153,12 +154,13 @@ async def _duties(
     engine: Engine, settings: Settings, database: Database, neighbours: Neighbours, stop: asyncio.Event
 ) -> AsyncIterator[None]:
     janitor, mover, scrape = Janitor(engine, interval_s=settings.cleanup_interval_s), Mover(engine), Scrape(engine)
-    keeper, sampler = JobKeeper(engine), Sampler(engine)
+    keeper, sampler, searcher = JobKeeper(engine), Sampler(engine), JobSearchKeeper(engine)
 
     jobs = [
         run_every(janitor.pause, janitor.once, name="janitor", stop=stop),
         run_every(mover.pause, mover.once, name="mover", stop=stop),
         run_every(keeper.pause, keeper.once, name="job keeper", stop=stop),
+        run_every(searcher.pause, searcher.once, name="job search", stop=stop),
         run_every(EVERY_S, scrape.once, name="scrape", stop=stop),
         run_every(sampler.pause, sampler.once, name="sampler", stop=stop),
     ]

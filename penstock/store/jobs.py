@@ -67,6 +67,21 @@ class JobStore(Protocol):
     ) -> list[Job]:
         """Newest first, those older than `before`."""
 
+    async def find_jobs(
+        self,
+        tenant: TenantId,
+        value: str,
+        *,
+        queue: str | None,
+        statuses: Sequence[JobStatus],
+        before: str | None,
+        limit: int,
+    ) -> list[Job]:
+        """Jobs with this value anywhere in the payload, newest first, those older than `before`."""
+
+    async def index_values(self) -> int:
+        """Prepare the payloads of new jobs for `find_jobs`, a bounded number at a time; 0 when nothing was left."""
+
     async def counts(self, tenant: TenantId | None, queue: str | None = None) -> list[tuple[TenantId, JobCounts]]:
         """By queue; (tenant None) of everyone's."""
 

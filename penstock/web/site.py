@@ -82,11 +82,13 @@ class Call:
         return found
 
     def notice(self, texts: Mapping[str, str]) -> str | None:
-        """What the page says after an action: `done` in the address names the text, `count` is its number."""
-        text, count = texts.get(self.query.get("done", "")), self.query.get("count", "")
-        if text is None or (count and not (count.isascii() and count.isdigit() and len(count) < 20)):
+        """What the page says after an action: `done` in the address names the text, `count` and `skipped` are its
+        numbers."""
+        text = texts.get(self.query.get("done", ""))
+        counts = {name: self.query.get(name, "") for name in ("count", "skipped")}
+        if text is None or not all(_is_count(one) for one in counts.values()):
             return None
-        return text.format(count=count)
+        return text.format(**counts)
 
     def may(self, scope: Scope, queue: str | None = None) -> bool:
         try:
@@ -101,6 +103,10 @@ Action = Callable[[Call], Awaitable["str | Page"]]
 """Does what a form asks for and returns the address of the page to show next; or the page itself, for what is shown
 once and must not be in an address."""
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _is_count(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit() and len(text) < 20)
 
 
 def status_of(error: PenstockError) -> int:

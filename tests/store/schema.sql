@@ -472,6 +472,10 @@ CREATE FUNCTION penstock.describe_sends(p_positions integer[], p_tenants bigint[
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.drop_job_blocks() RETURNS integer
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.drop_job_days(p_before timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -514,6 +518,10 @@ CREATE FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max intege
 
 CREATE FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer) RETURNS TABLE(queue_id integer, id bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) RETURNS penstock.queues
@@ -662,8 +670,16 @@ CREATE FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread
 CREATE FUNCTION penstock.job_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
     LANGUAGE sql STABLE;
 
+CREATE FUNCTION penstock.job_payloads(p_queue integer, p_after bigint, p_last bigint, p_limit integer) RETURNS TABLE(id bigint, state smallint, payload json)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.job_place(p_priority integer, p_number bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_value text, p_before bigint) RETURNS TABLE(queue_id integer, after bigint, last bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bigint) RETURNS smallint
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -674,6 +690,10 @@ CREATE FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) RETURNS uuid
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.json_depth(p_text text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.json_values(p_document json) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1077,6 +1097,10 @@ CREATE FUNCTION penstock.settle_insights(p_since timestamp with time zone, p_mom
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.settle_job_numbers() RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.staged_portion(p_places tid[], p_now timestamp with time zone, OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -1189,6 +1213,10 @@ CREATE FUNCTION penstock.update_subscription_row(p_tenant bigint, p_key uuid, p_
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.update_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.write_job_blocks(p_size integer, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1362,6 +1390,21 @@ CREATE TABLE penstock.job_attempts (
     CONSTRAINT job_attempts_outcome_check CHECK ((outcome = ANY (ARRAY['completed'::text, 'failed'::text, 'lost'::text])))
 )
 PARTITION BY RANGE (ended_at);
+
+CREATE TABLE penstock.job_block_state (
+    settled bigint NOT NULL,
+    number bigint NOT NULL,
+    horizon xid8 NOT NULL,
+    next_number bigint NOT NULL
+);
+
+CREATE TABLE penstock.job_blocks (
+    queue_id integer NOT NULL,
+    first_id bigint NOT NULL,
+    last_id bigint NOT NULL,
+    hashes integer[] NOT NULL
+);
+ALTER TABLE ONLY penstock.job_blocks ALTER COLUMN hashes SET STORAGE EXTERNAL;
 
 CREATE TABLE penstock.job_changes (
     queue_id integer NOT NULL,
@@ -1881,6 +1924,9 @@ ALTER TABLE ONLY penstock.insights
 ALTER TABLE ONLY penstock.job_attempts
     ADD CONSTRAINT job_attempts_pkey PRIMARY KEY (queue_id, job_id, attempt, ended_at);
 
+ALTER TABLE ONLY penstock.job_blocks
+    ADD CONSTRAINT job_blocks_pkey PRIMARY KEY (queue_id, first_id);
+
 ALTER TABLE ONLY penstock.job_counts
     ADD CONSTRAINT job_counts_pkey PRIMARY KEY (queue_id);
 
@@ -2321,6 +2367,8 @@ REVOKE ALL ON FUNCTION penstock.delivery_facts(p_since timestamp with time zone,
 
 REVOKE ALL ON FUNCTION penstock.describe_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.drop_job_blocks() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.drop_job_days(p_before timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.drop_queue(queue text) FROM PUBLIC;
@@ -2346,6 +2394,8 @@ REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[]
 REVOKE ALL ON FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max integer, p_dead_letters text, OUT max_receives integer, OUT target penstock.queues, OUT missing boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) FROM PUBLIC;
 
@@ -2397,13 +2447,19 @@ REVOKE ALL ON FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p
 
 REVOKE ALL ON FUNCTION penstock.job_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.job_payloads(p_queue integer, p_after bigint, p_last bigint, p_limit integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.job_place(p_priority integer, p_number bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_value text, p_before bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.json_depth(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.json_values(p_document json) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.lease_jobs(p_queues integer[], p_seconds integer[], p_limits integer[], p_workers text[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
@@ -2602,6 +2658,8 @@ REVOKE ALL ON FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now t
 
 REVOKE ALL ON FUNCTION penstock.settle_insights(p_since timestamp with time zone, p_moment timestamp with time zone, p_hours_kept interval, p_days_kept interval) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.settle_job_numbers() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.staged_portion(p_places tid[], p_now timestamp with time zone, OUT types text[], OUT bodies text[], OUT delays integer[], OUT moments timestamp with time zone[], OUT priorities integer[], OUT groups text[], OUT dedups text[], OUT headers text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.staged_portions(p_attempts bigint[], p_name text, OUT name text, OUT places tid[]) FROM PUBLIC;
@@ -2662,3 +2720,5 @@ REVOKE ALL ON FUNCTION penstock.update_queue_row(p_tenant bigint, p_name text, p
 REVOKE ALL ON FUNCTION penstock.update_subscription_row(p_tenant bigint, p_key uuid, p_attributes jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.update_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.write_job_blocks(p_size integer, p_limit integer) FROM PUBLIC;

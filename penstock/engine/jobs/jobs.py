@@ -26,7 +26,7 @@ from penstock.engine.jobs.checks import (
 )
 from penstock.engine.json_checks import check_large
 from penstock.engine.waiting import Expectations, Key, Look, Waiters, job_key
-from penstock.errors import JobNotFound, LeaseStale
+from penstock.errors import Invalid, JobNotFound, LeaseStale
 from penstock.model.jobs import (
     WAITING_PREFIX,
     Attempt,
@@ -50,6 +50,7 @@ from penstock.model.queues import utf8_bytes
 from penstock.model.tenants import TenantId
 from penstock.store import Store
 
+LONGEST_VALUE = 1000
 LIST_STEP = 50
 """Jobs that a list reads at once."""
 RETENTION = timedelta(days=7)
@@ -166,6 +167,31 @@ class Jobs:
             before, offset = more[-1].id, 0
         counts = await jobs.counts(tenant, queue)
         return found, sum(_count(count, statuses) for _, count in counts)
+
+    async def find_jobs(
+        self,
+        tenant: TenantId,
+        value: str,
+        *,
+        queue: str | None = None,
+        status: JobStatus | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """Jobs with this value anywhere in the payload, newest first. Numbers and texts are compared as written."""
+        check_range("limit", limit, (1, MOST_AT_ONCE))
+        check_text("queue", queue)
+        check_text("before", before)
+        check_text("value", value)
+        if not 0 < len(value) <= LONGEST_VALUE:
+            raise Invalid(f"a value has 1 to {LONGEST_VALUE} characters", field="value")
+        statuses = [status] if status is not None else list(JobStatus)
+        return await self._store.jobs.find_jobs(
+            tenant, value, queue=queue, statuses=statuses, before=before, limit=limit
+        )
+
+    async def index_values(self) -> int:
+        return await self._store.jobs.index_values()
 
     async def counts(self, tenant: TenantId | None) -> list[tuple[TenantId, JobCounts]]:
         return await self._store.jobs.counts(tenant)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.routing import Route
 
+from penstock.engine.jobs.jobs import MOST_AT_ONCE
 from penstock.errors import Conflict, Invalid, JobNotFound
 from penstock.model import Scope
 from penstock.model.jobs import Job, JobCounts, JobStatus
@@ -18,7 +20,11 @@ from penstock.web.site import Call, Page, Site, path_of
 ROWS = 50
 KEEP_COUNTS_S = 0.9
 STATUSES = tuple(status for status in JobStatus if status is not JobStatus.FAILED)
+ACTED = {JobStatus.DEAD: "matching-retried", JobStatus.PENDING: "matching-cancelled"}
+"""Statuses whose jobs can be acted on together, and the word of what is reported."""
 DONE = {
+    "matching-retried": "{count} jobs with this value were retried, {skipped} had changed meanwhile.",
+    "matching-cancelled": "{count} jobs with this value were cancelled, {skipped} had changed meanwhile.",
     "retried": "{count} dead jobs were brought back as new jobs.",
     "removed": "{count} dead jobs were removed.",
     "cancelled": "The job was cancelled.",
@@ -38,6 +44,7 @@ class JobPages:
             Route("/ui/jobs/{id}", site.page(self.show)),
             Route("/ui/jobs/{id}/cancel", site.action(self.cancel, self.show), methods=["POST"]),
             Route("/ui/jobs/{id}/retry", site.action(self.retry, self.show), methods=["POST"]),
+            Route("/ui/jobs/matching/all/act", site.action(self.act_on_matching, self.show_list), methods=["POST"]),
             Route("/ui/jobs/dead/all/retry", site.action(self.retry_all, self.show_list), methods=["POST"]),
             Route("/ui/jobs/dead/all/remove", site.action(self.remove_all, self.show_list), methods=["POST"]),
         ]
@@ -48,8 +55,9 @@ class JobPages:
         queue = (call.form.get("queue") or call.query.get("queue", "")).strip()
         status = _status(call.form.get("status") or call.query.get("status", ""))
         wanted, before = call.query.get("id", "").strip(), call.query.get("before", "")
+        value = (call.form.get("value") or call.query.get("value", "")).strip()
         counts = await self._counts(call)
-        jobs, note = await self._find(call, wanted, queue, status, before)
+        jobs, note = await self._find(call, wanted, queue, status, value, before)
         chosen = next((one for one in counts if one.queue == queue), None)
         drawn = await self._charts.draw(call, SampleKind.JOB, queue, (OPEN_JOBS,))
         values = {
@@ -62,7 +70,10 @@ class JobPages:
             "status": status.value if status is not None else "",
             "statuses": [one.value for one in STATUSES],
             "wanted": wanted,
-            "link": lambda **changes: _link({"queue": queue, "status": status or ""} | changes),
+            "value": value,
+            "matching": await self._matching(call, queue, status, value),
+            "most": MOST_AT_ONCE,
+            "link": lambda **changes: _link({"queue": queue, "status": status or "", "value": value} | changes),
             "next": jobs[-1].id if len(jobs) == ROWS else None,
             "dead": chosen.dead if chosen is not None and status is JobStatus.DEAD else 0,
             "may_manage": bool(queue) and call.may(Scope.MANAGE, queue),
@@ -87,7 +98,7 @@ class JobPages:
         return sorted((one for _, one in found if call.principal.reaches(one.queue)), key=lambda one: one.queue)
 
     async def _find(
-        self, call: Call, wanted: str, queue: str, status: JobStatus | None, before: str
+        self, call: Call, wanted: str, queue: str, status: JobStatus | None, value: str, before: str
     ) -> tuple[list[Job], str | None]:
         """Jobs of the page, and what to say when they are none."""
         tenant = call.principal.tenant
@@ -101,10 +112,22 @@ class JobPages:
         if not queue and call.principal.queues != "*":
             return [], "Choose a queue: your token does not reach all of them."
         call.principal.require(Scope.READ, queue or None)
+        if value:
+            matching = await self._jobs.find_jobs(
+                tenant, value, queue=queue or None, status=status, before=before or None, limit=ROWS
+            )
+            return matching, "No job has this value in its payload."
         found, _ = await self._jobs.list_jobs(
             tenant, queue=queue or None, status=status, before=before or None, limit=ROWS
         )
         return found, "No job matches."
+
+    async def _matching(self, call: Call, queue: str, status: JobStatus | None, value: str) -> int:
+        """How many jobs an action over the filter would act on."""
+        if not value or not queue or status not in ACTED or not call.may(Scope.READ, queue):
+            return 0
+        found = await self._jobs.find_jobs(call.principal.tenant, value, queue=queue, status=status, limit=MOST_AT_ONCE)
+        return len(found)
 
     async def _reached(self, call: Call, scope: Scope) -> Job:
         call.principal.require(scope)
@@ -139,6 +162,28 @@ class JobPages:
         check_typed_name(call, queue)
         count = await self._jobs.purge_dead(call.principal.tenant, queue, actor_of(call.principal))
         return _link({"queue": queue, "done": "removed", "count": count})
+
+    async def act_on_matching(self, call: Call) -> str:
+        """Retry dead jobs, or cancel pending ones, that have a value in their payload."""
+        queue, value = _queue(call), call.form.get("value", "").strip()
+        status = _status(call.form.get("status", ""))
+        if not value or status not in ACTED:
+            raise Invalid("an action needs a value and the status dead or pending", field="status")
+        call.principal.require(Scope.MANAGE, queue)
+        tenant, actor = call.principal.tenant, actor_of(call.principal)
+        found = await self._jobs.find_jobs(tenant, value, queue=queue, status=status, limit=MOST_AT_ONCE)
+        ids, done = [job.id for job in found], 0
+        if status is JobStatus.DEAD:
+            done = await self._jobs.requeue_dead(tenant, queue, actor, ids) if ids else 0
+        else:
+            for job in ids:
+                # A job that a worker took meanwhile is not cancelled.
+                with suppress(Conflict, JobNotFound):
+                    await self._jobs.cancel(tenant, job)
+                    done += 1
+            await audited(self._site.engine, call, "pending jobs cancelled", queue, jobs=done, value=value)
+        query = {"queue": queue, "done": ACTED[status], "count": done, "skipped": len(ids) - done}
+        return _link(query)
 
 
 def _queue(call: Call) -> str:

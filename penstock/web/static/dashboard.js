@@ -1,7 +1,7 @@
 // Keyboard, copy buttons and charts. Every page works without this file.
 (() => {
   "use strict";
-  const places = { o: "/", q: "/ui/queues", j: "/ui/jobs", s: "/ui/schedules", t: "/ui/topics", r: "/ui/streams" };
+  const places = { o: "/", q: "/ui/queues", j: "/ui/jobs", s: "/ui/schedules", t: "/ui/topics", r: "/ui/streams", p: "/ui/pipelines", f: "/ui/follow" };
   let pending = false;
 
   document.addEventListener("keydown", (event) => {

@@ -54,6 +54,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _NO_TOKEN = "00000000-0000-0000-0000-000000000000"  # noqa: S105
 _NO_QUEUE = (0, 0)
 _LAST = 2**63 - 1
+_SEARCHED = {JobStatus.PENDING: (0, 2)}
+"""States of a status that has several: a pending job is ready or delayed."""
+BLOCK_SIZE = 1000
+BLOCKS_AT_ONCE = 20
 
 
 class PostgresJobs:
@@ -199,6 +203,28 @@ class PostgresJobs:
         ids = await self._job_ids()
         rows = await self._connections.rows("list_jobs", tenant, queue, states, number, limit, offset)
         return [_job(row, ids) for row in rows]
+
+    async def find_jobs(
+        self,
+        tenant: TenantId,
+        value: str,
+        *,
+        queue: str | None,
+        statuses: Sequence[JobStatus],
+        before: str | None,
+        limit: int,
+    ) -> list[Job]:
+        states = [
+            state for status in statuses if status in _STATES for state in _SEARCHED.get(status, (_STATES[status],))
+        ]
+        number = _LAST if before is None else (await self._name_of(before))[1]
+        ids = await self._job_ids()
+        rows = await self._connections.rows("find_jobs", tenant, queue, states, value, number, limit)
+        return [_job(row, ids) for row in rows]
+
+    async def index_values(self) -> int:
+        dropped = await self._connections.value("drop_job_blocks")
+        return int(dropped) + int(await self._connections.value("write_job_blocks", BLOCK_SIZE, BLOCKS_AT_ONCE))
 
     async def counts(self, tenant: TenantId | None, queue: str | None = None) -> list[tuple[TenantId, JobCounts]]:
         rows = await self._connections.rows("count_jobs", tenant, queue)

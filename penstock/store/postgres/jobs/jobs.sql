@@ -73,6 +73,29 @@ order by n.attempt, n.ended_at;
 -- name: list_jobs
 select l.queue, (l.job).* from penstock.list_jobs($1, $2, $3, $4, $5, $6) as l;
 
+-- name: find_jobs
+with found as materialized (
+  select f.queue_id, f.id from penstock.find_jobs($1, $2, $3, $4, $5, $6) as f
+)
+select q.name as queue, n.*
+from (
+  select j.*
+  from found as f
+  join penstock.live_jobs as j on j.queue_id = f.queue_id and j.id = f.id
+  union all
+  select d.*
+  from found as f
+  join penstock.done_jobs as d on d.queue_id = f.queue_id and d.id = f.id
+) as n
+join penstock.job_queues as q on q.id = n.queue_id
+order by n.id desc;
+
+-- name: write_job_blocks
+select penstock.write_job_blocks($1, $2);
+
+-- name: drop_job_blocks
+select penstock.drop_job_blocks();
+
 -- name: count_jobs
 select c.* from penstock.count_jobs($1, $2) as c;
 

@@ -27,6 +27,7 @@ from penstock.model.jobs import (
     Leased,
     LeaseRequest,
     NewJob,
+    has_value,
     running_attempt,
 )
 from penstock.model.tenants import TenantId
@@ -37,6 +38,7 @@ from penstock.store.sqlite.session import Session
 from penstock.store.sqlite.tenants.audit import note_act
 from penstock.store.sqlite.tenants.rate_limits import forget_buckets
 
+SEARCH_STEP = 500
 STATES = {
     JobStatus.PENDING: (rules.READY, rules.DELAYED),
     JobStatus.PROCESSING: (rules.PROCESSING,),
@@ -90,6 +92,21 @@ class SqliteJobs:
         offset: int,
     ) -> list[Job]:
         return await self._database.read(lambda s: _list(s, tenant, queue, statuses, before, limit, offset))
+
+    async def find_jobs(
+        self,
+        tenant: TenantId,
+        value: str,
+        *,
+        queue: str | None,
+        statuses: Sequence[JobStatus],
+        before: str | None,
+        limit: int,
+    ) -> list[Job]:
+        return await self._database.read(lambda s: _find(s, tenant, value, queue, statuses, before, limit))
+
+    async def index_values(self) -> int:
+        return 0
 
     async def counts(self, tenant: TenantId | None, queue: str | None = None) -> list[tuple[TenantId, JobCounts]]:
         return await self._database.read(lambda s: _counts(s, tenant, queue))
@@ -186,6 +203,26 @@ def _list(
             found += [(row, known["name"]) for row in rows]
     found.sort(key=lambda pair: -pair[0]["id"])
     return [_job(row, queue_name, ids) for row, queue_name in found[offset : offset + limit]]
+
+
+def _find(
+    session: Session,
+    tenant: TenantId,
+    value: str,
+    queue: str | None,
+    statuses: Sequence[JobStatus],
+    before: str | None,
+    limit: int,
+) -> list[Job]:
+    """Looks at one job after another: a server on SQLite has few."""
+    found: list[Job] = []
+    while len(found) < limit:
+        page = _list(session, tenant, queue, statuses, before, SEARCH_STEP, 0)
+        found += [job for job in page if has_value(job.payload, value)]
+        if len(page) < SEARCH_STEP:
+            break
+        before = page[-1].id
+    return found[:limit]
 
 
 def _counts(session: Session, tenant: TenantId | None, queue: str | None) -> list[tuple[TenantId, JobCounts]]:
