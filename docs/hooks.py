@@ -132,7 +132,10 @@ def _decisions() -> str:
 
 def python_api() -> str:
     """Every public name of the package, with signatures and docstrings."""
-    parts = ["# Python API\n\nThe public names of `penstock`, generated from the code. Everything else is internal."]
+    parts = [
+        "# Python API\n\nThe public names of `penstock`, generated from the code. Everything else is internal. The"
+        " [reference of the client](client.md#reference) has the methods of `client.queues` and the other namespaces."
+    ]
     parts += [_described(name, getattr(penstock, name)) for name in penstock.__all__ if not name.startswith("__")]
     return "\n\n".join(parts) + "\n"
 
