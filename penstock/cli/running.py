@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from penstock.cli.options import Config, Data, DatabaseUrl, Json, Sqlite, load, on_store
 from penstock.cli.output import print_rows
-from penstock.config import Settings, SettingsError, describe, generate_ini, markdown, shown
+from penstock.config import Settings, describe, generate_ini, markdown, shown
 
 
 class Auth(StrEnum):
@@ -71,16 +70,9 @@ def serve(
         "log_format": log_format,
     }
     settings = load(config, flags, host, port)
-    _refuse_traces()
     from penstock import server
 
     server.run(settings)
-
-
-def _refuse_traces() -> None:
-    """Traces that are asked for and never sent would only be missed when they are needed."""
-    if os.environ.get("OTLP_ENABLED", "").strip().lower() in ("1", "true", "yes", "on"):
-        raise SettingsError(["OTLP_ENABLED is set, but this release does not export traces; unset it to start"])
 
 
 @on_store

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import aiohttp
 import httpx
 
+from penstock import tracing
 from penstock.client.exchange import Answer, Exchange, Failure, Pause, Request
 
 Result = TypeVar("Result")
@@ -76,7 +77,12 @@ class HttpTransport:
         timeout = httpx.Timeout(request.timeout_s, connect=CONNECT_S)
         try:
             found = self._http.request(
-                request.method, request.path, params=request.query or None, content=request.body, timeout=timeout
+                request.method,
+                request.path,
+                params=request.query or None,
+                content=request.body,
+                timeout=timeout,
+                headers=_trace_header(),
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             return Failure(_reason(error), sent=False)
@@ -109,6 +115,7 @@ class AsyncHttpTransport:
                 params=request.query or None,
                 data=request.body,
                 timeout=timeout,
+                headers=_trace_header(),
                 allow_redirects=False,
             ) as found:
                 return Answer(found.status, await found.read(), found.headers.get("retry-after"))
@@ -121,6 +128,12 @@ class AsyncHttpTransport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+def _trace_header() -> dict[str, str] | None:
+    """The span that the caller is in, for servers that export traces."""
+    found = tracing.current()
+    return None if found is None else {"traceparent": found.traceparent}
 
 
 def _reason(error: Exception) -> str:

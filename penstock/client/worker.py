@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import signal
@@ -13,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, overload
 
-from penstock import errors
+from penstock import errors, tracing
 from penstock.client import tasks
 from penstock.client.api.jobs import LeasedJob
 from penstock.client.async_client import AsyncClient
@@ -215,11 +216,16 @@ class Worker:
         if job.job.unreadable is not None:
             raise Dead(f"this worker cannot read the {job.job.unreadable}")
         task = self._tasks.find(job.payload)
-        if not task.blocks:
-            return await task.function(job)
-        assert self._loop is not None
-        job.in_thread = True
-        return await self._loop.run_in_executor(self._threads, task.function, job)
+        about = {"messaging.message.id": job.id}
+        parent = tracing.TraceContext.parse(job.leased.traceparent)
+        with tracing.processing(self.queue, parent, about):
+            if not task.blocks:
+                return await task.function(job)
+            assert self._loop is not None
+            job.in_thread = True
+            # The thread is in the same trace.
+            context = contextvars.copy_context()
+            return await self._loop.run_in_executor(self._threads, context.run, task.function, job)
 
     def _attempted(self, job: RunningJob) -> None:
         del self._running[job.token]

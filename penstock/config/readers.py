@@ -53,6 +53,16 @@ def number(low: int, high: int) -> Reader:
     return read
 
 
+def fraction(value: Any) -> float:
+    try:
+        found = float(value) if not isinstance(value, bool) else -1.0
+    except (TypeError, ValueError):
+        found = -1.0
+    if not 0.0 <= found <= 1.0:
+        raise ValueError("must be a number from 0 to 1")
+    return found
+
+
 def choice(*choices: str) -> Reader:
     def read(value: Any) -> str:
         if isinstance(value, str) and value.lower() in choices:

@@ -332,6 +332,24 @@ class Settings:
         False, readers.switch, "Serve a dashboard that shows everything and changes nothing."
     )
     dashboard_payloads: bool = setting(True, readers.switch, "Show the contents of messages and jobs on the dashboard.")
+    otlp_enabled: bool = setting(
+        False,
+        readers.switch,
+        "Export traces over OTLP/HTTP. Requires the extra `otel`.",
+        alias="OTLP_ENABLED",
+    )
+    otlp_endpoint: str = setting(
+        "http://localhost:4318",
+        readers.base_url,
+        "URL of the OTLP/HTTP receiver; `/v1/traces` is added unless the URL has a path.",
+        alias="OTLP_ENDPOINT",
+    )
+    otlp_sample_rate: float = setting(
+        1.0,
+        readers.fraction,
+        "Fraction of traces to export, 0 to 1. A caller that sampled its trace decides for this server.",
+        alias="OTLP_SAMPLE_RATE",
+    )
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
     """Where the value of each setting comes from; settings with their default are absent."""
 

@@ -8,12 +8,13 @@ try:
 except ImportError as error:
     raise ImportError("penstock.connect and the consumers need psycopg: pip install 'penstock[consumer]'") from error
 
+from penstock import tracing as tracing
 from penstock.consumer.asynchronous import AsyncConsumer
 from penstock.consumer.messages import Message, RateLimit, UnreadablePayload
 from penstock.consumer.producer import Producer, connect
 from penstock.consumer.several import MultiQueueConsumer
 from penstock.consumer.sync import Consumer
-from penstock.consumer.tracing import TraceContext
+from penstock.tracing import TraceContext
 
 __all__ = [
     "AsyncConsumer",

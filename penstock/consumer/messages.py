@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from penstock.consumer.tracing import TraceContext
+from penstock.tracing import TraceContext
 
 Delay = float | timedelta
 """Seconds, or a timedelta."""

@@ -12,7 +12,8 @@ from typing import Any, Self, TypedDict, Unpack
 
 import psycopg
 
-from penstock.consumer import calls, tracing
+from penstock import tracing
+from penstock.consumer import calls
 from penstock.consumer.messages import Delay
 from penstock.consumer.options import interval
 from penstock.consumer.protocol import Lost

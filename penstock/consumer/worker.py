@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.consumer import tracing
+from penstock import tracing
 from penstock.consumer.handlers import EVERYTHING, Function, Handlers
 from penstock.consumer.messages import DONE, Fate, Message, RateLimit, UnreadablePayload, Verdict
 from penstock.consumer.options import Options, Settled
@@ -81,8 +81,7 @@ class Worker:
 def traced(message: Message) -> Iterator[None]:
     """A handler runs in a child of the producer's trace. Its verdict counts from here on: it may be a second try."""
     message.verdict = DONE
-    parent = message.trace
-    with tracing.use(parent.child() if parent is not None else None):
+    with tracing.processing(message.queue, message.trace, {"messaging.message.id": str(message.msg_id)}):
         yield
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.clock import Clock, SystemClock
 from penstock.engine.audit import Audit
@@ -31,6 +33,20 @@ from penstock.engine.topics.webhooks import Webhooks, WebhookSettings
 from penstock.engine.waiting import Waiters
 from penstock.store import Store
 
+if TYPE_CHECKING:
+    from penstock.tracing.spans import Tracer
+
+Noun = TypeVar("Noun")
+
+
+def _traced(tracer: Tracer | None) -> Callable[[type[Noun]], Callable[..., Noun]]:
+    """The class itself, or the one that makes spans."""
+    if tracer is None:
+        return lambda noun: noun
+    from penstock.engine.traced import with_tracer
+
+    return with_tracer(tracer)
+
 
 class Engine:
     """Wires the nouns to one store."""
@@ -51,6 +67,7 @@ class Engine:
         base_url: str = "http://127.0.0.1:9324",
         webhooks: WebhookSettings | None = None,
         private_cache: int = MOST_RECORDS,
+        tracer: Tracer | None = None,
     ) -> None:
         clock = clock or SystemClock()
         waiters = Waiters(clock)
@@ -58,19 +75,22 @@ class Engine:
         self.store = store
         self.metrics = Metrics()
         self.queues = Queues(store, clock, waiters)
-        self.messages = Messages(store, clock, waiters, self.metrics, batching=batching, linger_s=linger_s)
-        self.jobs = Jobs(store, clock, waiters, batching=batching, retention=job_retention)
+        traced = _traced(tracer)
+        self.messages = traced(Messages)(store, clock, waiters, self.metrics, batching=batching, linger_s=linger_s)
+        self.jobs = traced(Jobs)(store, clock, waiters, batching=batching, retention=job_retention)
         self.rates = Rates(store, clock, per_token=rate_per_token, per_tenant=rate_per_tenant)
         self.audit = Audit(store, clock)
         self.tenants = Tenants(store, clock, self.audit)
-        self.streams = Streams(store, Waiters(clock))
+        self.streams = traced(Streams)(store, Waiters(clock))
         self.signer = Signer(store, clock)
-        self.topics = Topics(store, clock, waiters, self.metrics, self.signer, base_url=base_url, batching=batching)
-        self.schedules = Schedules(
+        self.topics = traced(Topics)(
+            store, clock, waiters, self.metrics, self.signer, base_url=base_url, batching=batching
+        )
+        self.schedules = traced(Schedules)(
             store, clock, waiters, self.metrics, Targets(store, self.topics, waiters),
             preview_count=schedule_preview_count, list_max=schedule_list_max, batch_size=schedule_batch_size,
         )  # fmt: skip
-        self.webhooks = Webhooks(store, clock, self.metrics, webhooks or WebhookSettings())
+        self.webhooks = traced(Webhooks)(store, clock, self.metrics, webhooks or WebhookSettings())
         self.private = PrivateQueues(store, clock, cached=private_cache)
         self.private_messages = PrivateMessages(
             self.private, store, clock, waiters, self.messages, self.queues, self.topics

@@ -72,6 +72,8 @@ class NewJob:
     backoff: Backoff | None = None
     unique_key: str | None = None
     unique_s: int | None = None
+    trace: str | None = None
+    """The traceparent of its producer, on servers that export traces."""
 
 
 @dataclass(slots=True)
@@ -109,6 +111,8 @@ class LeasedJob:
     leased_at: datetime
     worker: str
     error: str | None
+    trace: str | None = None
+    """As `NewJob.trace`."""
 
 
 @dataclass(slots=True)

@@ -82,6 +82,8 @@ class Schedule:
     """Rises with every change and every fire: what was read before is known to be old."""
     created_at: datetime
     updated_at: datetime
+    trace: str | None = None
+    """The traceparent of the fire under way, on servers that export traces. It is not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +118,11 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def mark(name: str, scheduled_for: datetime, *, out_of_band: bool) -> str:
-    """The `_schedule` header, as JSON. Names and moments need no escaping."""
+def mark(name: str, scheduled_for: datetime, *, out_of_band: bool, trace: str | None = None) -> str:
+    """The `_schedule` header, as JSON. Names, moments and traces need no escaping."""
     by_hand = "true" if out_of_band else "false"
-    return f'{{"name":"{name}","scheduled_for":"{stamp(scheduled_for)}","out_of_band":{by_hand}}}'
+    traced = "" if trace is None else f',"traceparent":"{trace}"'
+    return f'{{"name":"{name}","scheduled_for":"{stamp(scheduled_for)}","out_of_band":{by_hand}{traced}}}'
 
 
 def headers_of(headers: str | None, mark: str) -> str:

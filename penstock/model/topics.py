@@ -175,6 +175,8 @@ class StreamDelivery:
     stream: str
     kind: str
     body: str
+    trace: str | None = None
+    """A traceparent."""
 
 
 @dataclass(slots=True, kw_only=True)

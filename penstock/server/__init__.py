@@ -18,6 +18,7 @@ from penstock.server.banner import Ready
 from penstock.server.listening import bind, url_of
 from penstock.server.ready_file import ready_file
 from penstock.server.stores import database, describe, first_secrets, migrate, open_engine, warn_if_careless
+from penstock.server.telemetry import check_traces
 from penstock.server.versions import version
 
 __all__ = ["Engine", "Ready", "announce", "describe", "migrate", "open_engine", "run", "serve", "version"]
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 def run(settings: Settings) -> None:
     """Serve until told to stop, in this process or in several."""
+    check_traces(settings)
     logs.configure(settings.log_level, settings.log_format)
     if settings.workers > 1:
         # The parent only watches; asyncio's own loop knows how to wait for processes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock import web
@@ -24,6 +25,9 @@ from penstock.wire.simple import door as simple
 from penstock.wire.simple.settings import SimpleSettings
 from penstock.wire.sns import door as sns
 from penstock.wire.sqs import door as sqs
+
+if TYPE_CHECKING:
+    from penstock.tracing.spans import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ def doors(
     extra: Sequence[Route] = (),
     url: str | None = None,
     app: web.App | None = None,
+    tracer: Tracer | None = None,
 ) -> Doors:
     """Build every door. `url` is where the server listens. `limits` and `app` replace those of the settings."""
     neighbours = neighbours or Neighbours()
@@ -83,7 +88,7 @@ def doors(
         ],
         [*rest.OWNS, *jobs.OWNS, *(simple.OWNS if plain is not None else ())],
     )
-    protocol = protocol_class(router, authenticator, engine.metrics, limits or http_limits(settings))
+    protocol = protocol_class(router, authenticator, engine.metrics, limits or http_limits(settings), tracer)
     pages = app or web.app(engine, authenticator, lambda: native.document, web_settings(settings))
     return Doors(pages, protocol, authenticator, native)
 

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from uvicorn.config import Config
 from uvicorn.server import Server
@@ -33,6 +34,10 @@ from penstock.server.doors import doors
 from penstock.server.listening import url_of
 from penstock.server.neighbours import Neighbours
 from penstock.server.stores import CLOSE_S, Database, opened
+from penstock.server.telemetry import tracing
+
+if TYPE_CHECKING:
+    from penstock.tracing.spans import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +76,9 @@ async def serve_one(
     """Serve until `stop` or, with `signals`, a signal to stop; then finish what is under way."""
     stop = stop or asyncio.Event()
     neighbours = neighbours or Neighbours()
-    async with opened(settings, database.dsn) as engine:
+    async with tracing(settings) as tracer, opened(settings, database.dsn, tracer) as engine:
         neighbours.inherit(engine.metrics)
-        server = _make_server(settings, engine, neighbours, url_of(settings, bound))
+        server = _make_server(settings, engine, neighbours, url_of(settings, bound), tracer)
         with _signals(stop, server, settings.drain_s + GRACE_S) if signals else nullcontext():
             async with _duties(engine, settings, database, neighbours, stop):
                 await _serve(server, bound, engine, ready, stop)
@@ -96,8 +101,10 @@ async def _either(task: asyncio.Task[None], event: asyncio.Event) -> None:
     waiting.cancel()
 
 
-def _make_server(settings: Settings, engine: Engine, neighbours: Neighbours, url: str) -> _Server:
-    built = doors(engine, settings, neighbours, url=url)
+def _make_server(
+    settings: Settings, engine: Engine, neighbours: Neighbours, url: str, tracer: Tracer | None
+) -> _Server:
+    built = doors(engine, settings, neighbours, url=url, tracer=tracer)
     config = Config(
         built.app,
         http=built.protocol,

@@ -21,6 +21,7 @@ from penstock.store import Store
 
 if TYPE_CHECKING:
     from penstock.store.postgres.embedded.server import EmbeddedPostgres
+    from penstock.tracing.spans import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def database(settings: Settings) -> Iterator[Database]:
         embedded.stop()
 
 
-def make_engine(settings: Settings, dsn: str | None) -> Engine:
+def make_engine(settings: Settings, dsn: str | None, tracer: Tracer | None = None) -> Engine:
     return Engine(
         _make_store(settings, dsn),
         batching=settings.batching,
@@ -66,6 +67,7 @@ def make_engine(settings: Settings, dsn: str | None) -> Engine:
         schedule_batch_size=settings.schedule_batch_size,
         base_url=settings.base_url or f"http://{settings.address}",
         webhooks=_webhooks(settings),
+        tracer=tracer,
     )
 
 
@@ -126,9 +128,9 @@ def _why(error: BaseException) -> str:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, dsn: str | None) -> AsyncIterator[Engine]:
+async def opened(settings: Settings, dsn: str | None, tracer: Tracer | None = None) -> AsyncIterator[Engine]:
     """An engine on its store, schema up to date. A database that cannot be reached is a clear error."""
-    engine = make_engine(settings, dsn)
+    engine = make_engine(settings, dsn, tracer)
     with _clearly(settings):
         await engine.open()
     try:

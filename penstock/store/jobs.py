@@ -101,6 +101,9 @@ class JobStore(Protocol):
     async def tend(self, retention: timedelta, limit: int, now: datetime) -> tuple[int, list[tuple[TenantId, str]]]:
         """Recover and promote what is due anywhere, forget what is old; the work done, and queues with ready jobs."""
 
+    async def traces(self, ids: Sequence[str]) -> dict[str, str]:
+        """By id, the traceparent of those jobs that were enqueued with one."""
+
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
         """A worker of this node waits on the queue: for the next half minute, report enqueues of others.
 

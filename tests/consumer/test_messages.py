@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.consumer import tracing
+from penstock import tracing
 from penstock.consumer.handlers import Handlers
 from penstock.consumer.messages import DONE, Fate, Message, RateLimit, Verdict
-from penstock.consumer.tracing import TraceContext
+from penstock.tracing import TraceContext
 from tests.consumer.play import message
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

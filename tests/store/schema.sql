@@ -505,6 +505,10 @@ CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant text, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency_s double precision, error text)
     LANGUAGE sql STABLE;
 
@@ -648,6 +652,10 @@ CREATE FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_beginning
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.forget_job_traces(p_before timestamp with time zone, p_limit integer) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -659,7 +667,7 @@ CREATE FUNCTION penstock.has_large_number(p_text text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[]) RETURNS void
+CREATE FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[], p_traces text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -867,7 +875,7 @@ CREATE FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json bool
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
+CREATE FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, p_event_traces text[] DEFAULT NULL::text[], OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1485,6 +1493,13 @@ CREATE VIEW penstock.job_totals AS
            FROM penstock.job_changes n
           WHERE (n.queue_id = q.id)) d ON (true));
 
+CREATE TABLE penstock.job_traces (
+    queue_id integer NOT NULL,
+    job_id bigint NOT NULL,
+    trace text NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
 CREATE UNLOGGED TABLE penstock.job_waiting (
     tenant_id bigint NOT NULL,
     queue text NOT NULL,
@@ -1939,6 +1954,9 @@ ALTER TABLE ONLY penstock.job_queues
 ALTER TABLE ONLY penstock.job_queues
     ADD CONSTRAINT job_queues_tenant_id_name_key UNIQUE (tenant_id, name);
 
+ALTER TABLE ONLY penstock.job_traces
+    ADD CONSTRAINT job_traces_pkey PRIMARY KEY (queue_id, job_id);
+
 ALTER TABLE ONLY penstock.job_waiting
     ADD CONSTRAINT job_waiting_pkey PRIMARY KEY (tenant_id, queue, node);
 
@@ -2079,6 +2097,8 @@ CREATE INDEX insights_age ON penstock.insights USING btree (step, starts_at);
 CREATE INDEX job_changes_queue ON penstock.job_changes USING btree (queue_id);
 
 CREATE INDEX job_keys_expiry ON penstock.job_keys USING btree (expires_at);
+
+CREATE INDEX job_traces_age ON penstock.job_traces USING btree (created_at);
 
 CREATE INDEX jobs_dead ON penstock.jobs USING btree (queue_id, id) WHERE (state = 3);
 
@@ -2387,6 +2407,8 @@ GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority i
 
 REVOKE ALL ON FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
@@ -2435,13 +2457,15 @@ REVOKE ALL ON FUNCTION penstock.fold_job_counts() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_beginnings text[], p_recent integer, p_limit integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.forget_job_traces(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.group_key(p_bin bigint, p_group text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.has_large_number(p_text text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[], p_traces text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread double precision) FROM PUBLIC;
 
@@ -2549,7 +2573,7 @@ GRANT ALL ON FUNCTION penstock.publish_event(routing_key text, body text, header
 
 REVOKE ALL ON FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json boolean, p_headers jsonb, p_delay integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.publish_many(p_publishes penstock.new_publish[], p_bodies text[], p_messages penstock.published_message[], p_events penstock.published_event[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone, p_event_traces text[], OUT statuses text[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[], OUT positions integer[], OUT sent_ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.publish_or_reject(p_target text, p_tenant bigint, p_name text, p_places tid[], p_now timestamp with time zone, p_named_by_rows boolean, p_query text, p_batch bigint, p_rejects text, OUT published bigint, OUT duplicates bigint) FROM PUBLIC;
 

@@ -95,7 +95,7 @@ def test_version(word: str) -> None:
         (["serve", "--memory", "--host", "0.0.0.0"], {"PENSTOCK_AUTH": "open"}, "refusing"),
         (["serve", "--memory", "--host", "192.0.2.1", "--port", "0"], {}, "cannot listen on 192.0.2.1:0"),
         (["serve", "--memory", "--host", "no.such.host.invalid", "--port", "0"], {}, "cannot listen on no.such"),
-        (["serve", "--memory"], {"OTLP_ENABLED": "true"}, "does not export traces"),
+        (["serve", "--memory"], {"OTLP_SAMPLE_RATE": "2"}, "OTLP_SAMPLE_RATE must be a number from 0 to 1"),
         (["serve", "--memory"], {"QUEUE_LINGER_MS": "x"}, "QUEUE_LINGER_MS must be a whole number"),
         (["serve", "--memory", "--log-level", "loud"], {}, "--log-level must be one of"),
         (["serve", "--sqlite", "no/such/directory/q.db", "--port", "0"], {}, "cannot open SQLite file"),

@@ -64,6 +64,8 @@ class LeasedJob(Answered, frozen=True, kw_only=True):
     job: Job
     lease_token: str
     lease_expires_at: datetime | None = None
+    traceparent: str | None = None
+    """Of the span that enqueued it, if the server exports traces."""
 
 
 class JobPage(Answered, frozen=True, kw_only=True):
@@ -278,6 +280,7 @@ def leased_of(found: Mapping[str, Any]) -> LeasedJob:
         job=job_of(found["job"]),
         lease_token=found["lease_token"],
         lease_expires_at=moment_of(found.get("lease_expires_at")),
+        traceparent=found["job"].get("traceparent"),
     )
 
 

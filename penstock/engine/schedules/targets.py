@@ -55,6 +55,6 @@ def _publish(schedule: Schedule, time: datetime, to_topic: bool, out_of_band: bo
         routing_key=None if to_topic else settings.target,
         body=settings.body,
         json=settings.json,
-        headers=headers_of(settings.headers, mark(schedule.name, time, out_of_band=out_of_band)),
+        headers=headers_of(settings.headers, mark(schedule.name, time, out_of_band=out_of_band, trace=schedule.trace)),
         delay_s=settings.delay_s,
     )

@@ -38,6 +38,7 @@ from penstock.model.topics import (
     sequence_text,
 )
 from penstock.model.traces import trace_of_publish
+from penstock.tracing.context import context_of
 
 LONGEST_GROUP = 128
 TURN_S = 0.01
@@ -177,6 +178,8 @@ class _Making:
         self._arn = sns_arn(publish.region, publish.topic or publish.routing_key or "")
         self._signed: dict[str, Signed] = {}
         self._size = _size(publish)
+        trace = context_of(publish.trace, publish.attributes, publish.headers)
+        self._trace = None if trace is None else trace.traceparent
 
     async def add(self, route: Subscriber) -> None:
         protocol = route.subscription.protocol
@@ -214,7 +217,10 @@ class _Making:
         publish, subscription = self._publish, route.subscription
         body = publish.body_for(STREAM_PROTOCOL) if subscription.raw else await self._envelope(subscription)
         return StreamDelivery(
-            stream=subscription.target or "", kind=publish.routing_key or publish.topic or "", body=body
+            stream=subscription.target or "",
+            kind=publish.routing_key or publish.topic or "",
+            body=body,
+            trace=self._trace,
         )
 
     async def _to_endpoint(self, route: Subscriber) -> NewDelivery:
@@ -227,7 +233,7 @@ class _Making:
             endpoint=subscription.endpoint,
             endpoint_key=route.endpoint_key,
             body=body,
-            headers=json.dumps(self._headers(route)),
+            headers=json.dumps(self._headers(route) | self._trace_header()),
             secret=subscription.secret,
             delays=route.delays(self._topic),
             dead_letter_queue=route.dead_letter_queue,
@@ -261,6 +267,9 @@ class _Making:
         if subscription.raw:
             headers["x-amz-sns-rawdelivery"] = "true"
         return headers
+
+    def _trace_header(self) -> dict[str, str]:
+        return {} if self._trace is None else {"traceparent": self._trace}
 
     async def _envelope(self, subscription: Subscription) -> str:
         body = self._publish.body_for(subscription.protocol)

@@ -16,7 +16,7 @@ import types
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator
 from time import monotonic
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import httptools
 from uvicorn.config import Config
@@ -44,6 +44,9 @@ from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Direct, Refusal, Refused, Request, Response
 from penstock.wire.http.router import Admission, Route, Router
 from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
+
+if TYPE_CHECKING:
+    from penstock.tracing.spans import Tracer
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 MAX_HOST = 300
@@ -696,9 +699,18 @@ def _carried_on(steps: Coroutine[Any, None, Response], awaited: Any) -> Generato
 
 
 def protocol_class(
-    router: Router, authenticator: Authenticator, metrics: Metrics, limits: HttpLimits | None = None
+    router: Router,
+    authenticator: Authenticator,
+    metrics: Metrics,
+    limits: HttpLimits | None = None,
+    tracer: Tracer | None = None,
 ) -> type[PenstockProtocol]:
     """The class to hand to uvicorn as `http`."""
     limits = limits or HttpLimits()
     shared = Traffic(router, authenticator, metrics, limits)
-    return type("BoundPenstockProtocol", (PenstockProtocol,), {"shared": shared, "limits": limits})
+    known: dict[str, Any] = {"shared": shared, "limits": limits}
+    if tracer is None:
+        return type("BoundPenstockProtocol", (PenstockProtocol,), known)
+    from penstock.wire.http.traced import TracedProtocol
+
+    return type("BoundTracedProtocol", (TracedProtocol,), {**known, "tracer": tracer})

@@ -200,6 +200,8 @@ class Job(Struct, kw_only=True):
     lease_expires_at: datetime | None = None
     dead_reason: str | None = None
     attempts: list[JobAttempt] | UnsetType = UNSET
+    traceparent: str | UnsetType = UNSET
+    """Of the producer's span, in the answer to a lease, if this server exports traces."""
 
 
 class LeasedJob(Struct):

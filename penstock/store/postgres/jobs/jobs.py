@@ -72,8 +72,9 @@ class PostgresJobs:
     async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]:
         ids = await self._job_ids()
         queues = await self._made_queues([(entry.tenant, entry.queue) for entry in entries], now)
+        traces = _column([entry.trace for entry in entries])
         row = await self._connections.row(
-            "enqueue_jobs",
+            "enqueue_jobs" if traces is None else "enqueue_traced_jobs",
             _one_if_same([entry.tenant for entry in entries]),
             _one_if_same(queues),
             [entry.payload for entry in entries],
@@ -84,6 +85,7 @@ class PostgresJobs:
             _column([entry.unique_key for entry in entries]),
             _column([entry.unique_s for entry in entries]),
             now,
+            *([] if traces is None else [traces]),
         )
         assert row is not None
         for entry in entries:
@@ -97,6 +99,13 @@ class PostgresJobs:
             Enqueued(encode(queue, number), known)
             for queue, number, known in zip(queues, numbers, existing, strict=True)
         ]
+
+    async def traces(self, ids: Sequence[str]) -> dict[str, str]:
+        decode = (await self._job_ids()).decode
+        named = [(job_id, name) for job_id in ids if (name := decode(job_id)) is not None]
+        queues, numbers = [name[0] for _, name in named], [name[1] for _, name in named]
+        rows = await self._connections.rows("job_traces", queues, numbers)
+        return {named[row[0] - 1][0]: row[1] for row in rows}
 
     async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
         ids = await self._job_ids()

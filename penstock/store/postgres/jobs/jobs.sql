@@ -14,6 +14,15 @@ join penstock.job_queues as q on q.tenant_id = e.tenant_id and q.name = e.name;
 -- name: enqueue_jobs
 select e.numbers, e.existing from penstock.enqueue_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as e;
 
+-- name: enqueue_traced_jobs
+select e.numbers, e.existing
+from penstock.enqueue_traced_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as e;
+
+-- name: job_traces
+select e.position::integer, t.trace
+from unnest($1::integer[], $2::bigint[]) with ordinality as e (queue_id, job_id, position)
+join penstock.job_traces as t on t.queue_id = e.queue_id and t.job_id = e.job_id;
+
 -- name: lease_jobs
 select r.* from penstock.lease_jobs($1, $2, $3, $4, $5, $6, $7, $8) as r;
 

@@ -99,7 +99,7 @@ class PostgresSchedules:
             [firing.error for firing in firings],
             [place for place, _, _ in pairs],
             [stamp(time) for _, _, time in pairs],
-            [mark(firing.schedule.name, time, out_of_band=False) for _, firing, time in pairs],
+            [_mark(firing.schedule, time) for _, firing, time in pairs],
             LONGEST_RETRY_S,
             now,
         )
@@ -107,9 +107,13 @@ class PostgresSchedules:
         return [_fired(by_id[row["schedule_id"]], row) for row in found]
 
     async def run(self, schedule: Schedule, at: datetime, now: datetime, fanouts: Sequence[Fanout] = ()) -> Fired:
-        text = mark(schedule.name, at, out_of_band=True)
+        text = mark(schedule.name, at, out_of_band=True, trace=schedule.trace)
         ids = await self._connections.value("run_schedule", schedule.id, stamp(at), text, now)
         return Fired(schedule=schedule, times=(at,), ids=_ids(schedule, ids))
+
+
+def _mark(schedule: Schedule, time: datetime) -> str:
+    return mark(schedule.name, time, out_of_band=False, trace=schedule.trace)
 
 
 def _fired(firing: Firing, row: Mapping[str, Any]) -> Fired:

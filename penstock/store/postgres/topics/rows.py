@@ -145,6 +145,12 @@ def publish_arguments(fanouts: Sequence[Fanout]) -> list[Any]:
     return [publishes, bodies.column(), messages, events, deliveries, items]
 
 
+def event_traces(fanouts: Sequence[Fanout]) -> list[str | None] | None:
+    """In the order of the events; None when none has a trace."""
+    traces = [entry.trace for fanout in fanouts for entry in fanout.streams]
+    return traces if any(traces) else None
+
+
 def _publish(fanout: Fanout) -> tuple[Any, ...]:
     """A row of penstock.new_publish."""
     return (

@@ -144,7 +144,7 @@ class PostgresTopics:
         return found
 
     async def publish_many(self, fanouts: Sequence[Fanout], now: datetime) -> list[Published | Stale | PenstockError]:
-        row = await self._connections.row("publish", *rows.publish_arguments(fanouts), now)
+        row = await self._connections.row("publish", *rows.publish_arguments(fanouts), now, rows.event_traces(fanouts))
         assert row is not None
         return rows.published(fanouts, row)
 

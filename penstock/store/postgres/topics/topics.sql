@@ -119,7 +119,7 @@ select r.topic_id, r.subscription_id from penstock.route_removals as r where r.t
 
 -- name: publish
 select p.*
-from penstock.publish_many($1, $2, $3, $4, $5, $6, $7) as p;
+from penstock.publish_many($1, $2, $3, $4, $5, $6, $7, $8) as p;
 
 -- name: outgoing
 select o.* from penstock.pending_publishes as o order by o.id limit $1;

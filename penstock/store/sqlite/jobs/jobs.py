@@ -141,8 +141,21 @@ class SqliteJobs:
         before = micros(now - retention)
         return await self._database.write(lambda s: _tend(s, before, limit, micros(now)))
 
+    async def traces(self, ids: Sequence[str]) -> dict[str, str]:
+        return await self._database.read(lambda s: _traces(s, ids))
+
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
         """Nobody else enqueues: every job passes through this process, which knows of it."""
+
+
+def _traces(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    decode, found = rules.ids_of(session).decode, {}
+    for job_id in ids:
+        name = decode(job_id)
+        trace = None if name is None else session.value("job_trace", id=name[1])
+        if trace is not None:
+            found[job_id] = str(trace)
+    return found
 
 
 def _cancel(session: Session, tenant: TenantId, job_id: str, now: int) -> bool:
@@ -275,6 +288,7 @@ def _tend(session: Session, before: int, limit: int, now: int) -> tuple[int, lis
         done += session.run(query, before=before, limit=limit).rowcount
     session.run("forget_attempts", before=before)
     session.run("forget_job_keys", now=now)
+    session.run("forget_job_traces", before=before)
     forget_buckets(session, now)
     return done, ready
 

@@ -49,6 +49,19 @@ insert into jobs (
 )
 values (:id, :queue, :tenant, :state, :priority, :run_at, :run_at, :now, :now, :max_retries, :backoff, :payload);
 
+-- name: insert_job_trace
+insert into job_traces (job_id, trace, created_at)
+values (:id, :trace, :now);
+
+-- name: job_trace
+select trace
+from job_traces
+where job_id = :id;
+
+-- name: forget_job_traces
+delete from job_traces
+where created_at < :before;
+
 -- name: promote_jobs
 update jobs
 set state = 0

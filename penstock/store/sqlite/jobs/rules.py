@@ -80,6 +80,8 @@ def _enqueue(session: Session, entry: NewJob, ids: JobIds, now: int) -> Enqueued
         backoff=json.dumps(asdict(entry.backoff)) if entry.backoff is not None else None,
         payload=entry.payload,
     )
+    if entry.trace is not None:
+        session.run("insert_job_trace", id=number, trace=entry.trace, now=now)
     return Enqueued(ids.encode(queue, number))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -119,7 +119,8 @@ class SqliteSchedules:
             row = session.first("get_schedule_by_id", id=schedule.id)
             if row is None:
                 raise ScheduleNotFound(f"Schedule '{schedule.name}' does not exist", field="name")
-            ids = fire_target(session, _schedule(row), (at,), fanouts, micros(now), out_of_band=True)
+            found = replace(_schedule(row), trace=schedule.trace)
+            ids = fire_target(session, found, (at,), fanouts, micros(now), out_of_band=True)
             return Fired(schedule=schedule, times=(at,), ids=ids, fanouts=tuple(fanouts))
 
         return await self._database.write(work)

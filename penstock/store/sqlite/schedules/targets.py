@@ -31,7 +31,7 @@ def fire_target(
     out_of_band: bool,
 ) -> Ids:
     """Make one message for each time; their ids."""
-    marks = [mark(schedule.name, time, out_of_band=out_of_band) for time in times]
+    marks = [mark(schedule.name, time, out_of_band=out_of_band, trace=schedule.trace) for time in times]
     match schedule.settings.target_kind:
         case TargetKind.QUEUE:
             return _queue(session, schedule, times, marks, now)

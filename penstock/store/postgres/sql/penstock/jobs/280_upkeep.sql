@@ -52,6 +52,7 @@ begin
   delete from penstock.job_waiting as w where w.until <= p_now;
   delete from penstock.rate_buckets as b where b.filled_at < p_now - interval '1 hour';
   perform penstock.fold_job_counts();
+  perform penstock.forget_job_traces(p_now - p_retention, p_limit);
   -- Last, because it holds the days back from everyone until the commit.
   done := done + penstock.forget_jobs(p_now - p_retention, p_limit);
 end;

@@ -264,10 +264,12 @@ end;
 $$;
 
 -- Add events to the subscribed streams. A stream that was dropped is passed over, like a queue.
+drop function if exists penstock.insert_published_events(boolean[], text[], penstock.published_event[]);
 create or replace function penstock.insert_published_events(
   p_skip boolean[],
   p_bodies text[],
-  p_events penstock.published_event[]
+  p_events penstock.published_event[],
+  p_traces text[]
 )
 returns void
 language plpgsql
@@ -282,11 +284,14 @@ begin
   end if;
   for v_event in
     select e.*
-    from unnest(p_events) as e
+    from unnest(p_events) with ordinality as e (publish, stream, kind, body, position)
     where not p_skip[e.publish]
       and exists (select from pgque.queue as q where q.queue_name = e.stream)
+    order by e.position
   loop
-    perform pgque.insert_event(v_event.stream, v_event.kind, p_bodies[v_event.body]);
+    perform pgque.insert_event(
+      v_event.stream, v_event.kind, p_bodies[v_event.body], p_traces[v_event.position], null, null, null
+    );
   end loop;
 end;
 $$;
@@ -327,6 +332,11 @@ end;
 $$;
 
 -- Carry out publishes. statuses are those of admit_publishes; positions and sent_ids those of send_published.
+-- p_event_traces has a traceparent for each of p_events that has one.
+drop function if exists penstock.publish_many(
+  penstock.new_publish[], text[], penstock.published_message[], penstock.published_event[],
+  penstock.published_delivery[], penstock.published_item[], timestamptz
+);
 create or replace function penstock.publish_many(
   p_publishes penstock.new_publish[],
   p_bodies text[],
@@ -335,6 +345,7 @@ create or replace function penstock.publish_many(
   p_deliveries penstock.published_delivery[],
   p_items penstock.published_item[],
   p_now timestamptz,
+  p_event_traces text[] default null,
   out statuses text[],
   out message_ids text[],
   out sequences bigint[],
@@ -359,7 +370,7 @@ begin
     from penstock.send_published(p_publishes, v_skip, sequences, p_bodies, p_messages, p_now) as s;
   end if;
   if cardinality(p_events) > 0 then
-    perform penstock.insert_published_events(v_skip, p_bodies, p_events);
+    perform penstock.insert_published_events(v_skip, p_bodies, p_events, p_event_traces);
   end if;
   if cardinality(p_deliveries) > 0 or cardinality(p_items) > 0 then
     perform penstock.record_published(
