@@ -17,9 +17,11 @@ import psycopg
 import pytest
 
 from penstock.errors import Unavailable
+from penstock.store.postgres.backups import copy_cluster
 from penstock.store.postgres.embedded import binaries
 from penstock.store.postgres.embedded import server as embedded
 from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
+from tests.cluster import FAST
 
 OWNER = """
 import sys, time
@@ -284,3 +286,20 @@ def test_the_directory_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_DATA_HOME", "/home/someone/data")
     assert default_directory() == Path("/home/someone/data/penstock")
+
+
+def test_a_copy_starts_on_the_machine_of_the_running_original(tmp_path: Path) -> None:
+    original = EmbeddedPostgres(tmp_path / "original", settings=FAST)
+    copy = EmbeddedPostgres(tmp_path / "copy", settings=FAST)
+    original.start()
+    try:
+        with tempfile.TemporaryFile() as archive:
+            copy_cluster(original.dsn, archive)
+            archive.seek(0)
+            copy.restore(archive)
+        copy.start()
+        assert original.alive()
+        assert copy.alive()
+    finally:
+        copy.stop()
+        original.stop()

@@ -155,6 +155,9 @@ class EmbeddedPostgres:
             unfinished.mkdir(mode=0o700)
             with tarfile.open(fileobj=archive, mode="r|gz") as packed:
                 packed.extractall(unfinished, filter="data")
+            for lock in unfinished.glob(".s.PGSQL.*"):
+                # Of the original's socket, which lies in its cluster: PostgreSQL does not start while its owner lives.
+                lock.unlink()
             for path in (unfinished, *unfinished.rglob("*")):
                 path.chmod(0o700 if path.is_dir() else 0o600)
                 os.chown(path, account.uid, account.gid)
