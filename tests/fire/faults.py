@@ -15,7 +15,7 @@ from tests.fire.load.doors import Rest
 from tests.fire.plan import Fault
 from tests.fire.site import Clients, Node, Postgres
 
-RECOVERED_S = 60.0
+RECOVERED_S = 120.0
 PROBE = "probe"
 
 
