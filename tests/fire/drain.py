@@ -13,6 +13,8 @@ from tests.fire.load import events, jobs
 from tests.fire.load.doors import Rest
 
 PATIENCE_S = 120.0
+"""How long nothing may change before the drain gives up."""
+AT_ONCE = 1000
 FACTS = ("work", "later", "once", "poison", "dead", "steps.fifo", "probe", "published", "scheduled")
 
 
@@ -23,6 +25,7 @@ class Drain:
         self._dsn = dsn
         self._say = say
         self._rest = Rest(recorder, urls)
+        self._done = 0
 
     def run(self, roles: tuple[str, ...]) -> None:
         self._rest.ask("PATCH", "/v1/schedules/tick", {"status": "paused"})
@@ -35,8 +38,10 @@ class Drain:
 
     def _until(self, what: str, finished: Callable[[], bool]) -> None:
         """What does not end in time is left to the checks."""
-        give_up = time.monotonic() + PATIENCE_S
+        give_up, done = time.monotonic() + PATIENCE_S, self._done
         while not finished():
+            if self._done > done:
+                give_up, done = time.monotonic() + PATIENCE_S, self._done
             if time.monotonic() > give_up:
                 self._say(f"  {what} did not end within {PATIENCE_S:.0f} s")
                 return
@@ -48,7 +53,8 @@ class Drain:
 
     def _queues(self) -> bool:
         for queue in FACTS:
-            while found := self._rest.receive(queue, 100, 1 if queue == "poison" else 3):
+            while found := self._rest.receive(queue, AT_ONCE, 1 if queue == "poison" else 10):
+                self._done += len(found)
                 if queue != "poison":
                     self._rest.delete(queue, found)
         if any(self._length(queue) for queue in FACTS):
