@@ -33,6 +33,6 @@ def run_machine(
     with asyncio.Runner() as runner:
         runner.run(store.open())
         try:
-            run_state_machine_as_test(lambda: make(store, runner.run), settings=chosen)
+            run_state_machine_as_test(lambda: make(store, runner.run), settings=chosen)  # type: ignore[arg-type]  # not a class
         finally:
             runner.run(store.close())

@@ -104,4 +104,4 @@ def test_a_stream_behaves_like_its_model(streams_dsn: str, sessions: list[Connec
         max_examples=examples(16), stateful_step_count=25, deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    run_state_machine_as_test(make, settings=chosen)
+    run_state_machine_as_test(make, settings=chosen)  # type: ignore[arg-type]  # not a class
