@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -43,4 +44,8 @@ def test_all_guarantees_hold_in_a_short_run_and_no_process_is_left(tmp_path: Pat
 
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
     assert "VERDICT: all guarantees held" in done.stdout
-    assert left_behind(mark) == []
+    # Processes that end when their parent does take a moment.
+    give_up = time.monotonic() + 30
+    while (left := left_behind(mark)) and time.monotonic() < give_up:
+        time.sleep(0.1)
+    assert left == []
