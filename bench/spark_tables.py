@@ -110,12 +110,11 @@ def kills(server: Server, connection: Connection, root: Path, events: int, times
     chance = random.Random(21)
     done = 0
     while True:
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        with (root / "runs.log").open("ab") as log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         if done == times:
             if process.wait(900) != 0:
-                raise SystemExit("the last run failed")
+                raise SystemExit((root / "runs.log").read_text()[-1000:])
             break
         began = _batches(lake)
         # At least one batch, and then some time in one of the next.
@@ -124,6 +123,8 @@ def kills(server: Server, connection: Connection, root: Path, events: int, times
             time.sleep(0.02)
         time.sleep(chance.uniform(0, 1.5))
         if process.poll() is not None:
+            if process.returncode != 0:
+                raise SystemExit((root / "runs.log").read_text()[-1000:])
             print(f"  the run ended after {done} kills")
             break
         _kill(process)
