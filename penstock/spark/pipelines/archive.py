@@ -139,8 +139,7 @@ class Archive(Pipeline):
         return name if queue is None else f"{name}={quote(queue, safe='')}"
 
     def _into(self, run: Run, rows: DataFrame, table: str, partition_by: tuple[str, ...], name: str) -> StreamingQuery:
-        writer = rows.writeStream.queryName(f"archive {name}").format("penstock_lake")
-        writer = writer.option("partitionBy", ",".join(partition_by))
+        writer = rows.writeStream.format("penstock_lake").option("partitionBy", ",".join(partition_by))
         writer = writer.option("checkpointLocation", run.checkpoint(name)).trigger(**run.trigger())
         # A lake of an earlier version has fewer columns.
         return writer.option("mergeSchema", "true").start(run.path(table))
