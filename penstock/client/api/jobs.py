@@ -280,7 +280,7 @@ def leased_of(found: Mapping[str, Any]) -> LeasedJob:
         job=job_of(found["job"]),
         lease_token=found["lease_token"],
         lease_expires_at=moment_of(found.get("lease_expires_at")),
-        traceparent=found["job"].get("traceparent"),
+        traceparent=found.get("traceparent"),
     )
 
 

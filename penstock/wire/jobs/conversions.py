@@ -49,9 +49,8 @@ def leased(found: model.LeasedJob) -> shapes.LeasedJob:
         updated_at=found.leased_at,
         started_at=found.started_at,
         lease_expires_at=found.expires_at,
-        traceparent=UNSET if found.trace is None else found.trace,
     )
-    return shapes.LeasedJob(job, found.token, found.expires_at)
+    return shapes.LeasedJob(job, found.token, found.expires_at, UNSET if found.trace is None else found.trace)
 
 
 def job(found: model.Job, attempts: list[model.Attempt] | None = None) -> shapes.Job:

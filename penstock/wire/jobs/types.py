@@ -200,14 +200,14 @@ class Job(Struct, kw_only=True):
     lease_expires_at: datetime | None = None
     dead_reason: str | None = None
     attempts: list[JobAttempt] | UnsetType = UNSET
-    traceparent: str | UnsetType = UNSET
-    """Of the producer's span, in the answer to a lease, if this server exports traces."""
 
 
 class LeasedJob(Struct):
     job: Job
     lease_token: str
     lease_expires_at: datetime
+    traceparent: str | UnsetType = UNSET
+    """Of the span that enqueued it, if this server exports traces."""
 
 
 class JobPage(Struct):
