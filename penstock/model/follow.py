@@ -86,3 +86,17 @@ class Trail:
     """Trace ids that connect the steps."""
     complete: bool
     """False when there was more than a trail shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FifoGroup:
+    """A group of a FIFO queue: its messages, and the one that the others wait for."""
+
+    group_id: str
+    messages: int
+    first_id: int
+    state: MessageState
+    """Of the message that the others wait for."""
+    until: datetime
+    """When that message is visible again, if it is in flight or delayed."""
+    receives: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.model.follow import FollowedEvent, FollowedMessage
+from penstock.model.follow import FifoGroup, FollowedEvent, FollowedMessage
 from penstock.model.tenants import TenantId
 from penstock.model.topics import Delivery
 
@@ -29,3 +29,6 @@ class FollowStore(Protocol):
         self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int
     ) -> Sequence[FollowedEvent]:
         """Among the `recent` last events of each stream, those whose trace begins with one of these texts."""
+
+    async def groups(self, tenant: TenantId, queue: str, among: int, limit: int) -> Sequence[FifoGroup]:
+        """Groups of a FIFO queue, those with most messages first, among its first `among` messages."""

@@ -132,7 +132,7 @@ async def _runs(connection: asyncpg.Connection, now: datetime) -> None:
             "insert into pipeline_runs (tenant_id, pipeline, settings, state, started_at, seen_at, finished_at, rows,"
             " batches, lag_events, lag_s, note, error, progress)"
             " values (1, $1, $2, $3, $4, $5, $6, $7, 412, $8, $9, $10, $11, $12)",
-            pipeline, json.dumps(settings), state, now - timedelta(minutes=began), now,
+            pipeline, json.dumps(settings), state, now - timedelta(minutes=began), now + timedelta(minutes=10),
             None if ended is None else now - timedelta(minutes=ended), rows, lag, None if lag is None else 1.4,
             note, error, json.dumps(progress),
         )  # fmt: skip

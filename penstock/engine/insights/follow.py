@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from penstock.clock import Clock
@@ -17,7 +17,7 @@ from penstock.engine.checks import check_text
 from penstock.engine.jobs.jobs import Jobs
 from penstock.errors import DeliveryNotFound, Invalid, JobNotFound
 from penstock.model.audit import Act
-from penstock.model.follow import FollowedEvent, FollowedMessage, MessageState, Step, Trail, TrailKind
+from penstock.model.follow import FifoGroup, FollowedEvent, FollowedMessage, MessageState, Step, Trail, TrailKind
 from penstock.model.jobs import Attempt, AttemptOutcome, Job, JobStatus
 from penstock.model.tenants import TenantId
 from penstock.model.topics import Delivery, DeliveryState
@@ -30,6 +30,9 @@ MOST = 200
 """Messages, events and deliveries of one trail, each."""
 RECENT_EVENTS = 20_000
 """Events of each stream that are searched for a trace: the column has no index."""
+GROUPS = 20
+AMONG = 10_000
+"""Messages of a FIFO queue that are counted for its groups."""
 ACTS = 500
 """Entries of the audit log that are searched."""
 
@@ -58,6 +61,11 @@ class Follow:
         search = _Search(self._store, self._jobs, self._clock.now(), tenant, reaches)
         await search.find(asked)
         return search.trail(asked)
+
+    async def groups(self, tenant: TenantId, queue: str) -> Sequence[FifoGroup]:
+        """The largest groups of a FIFO queue, and the message that each waits for."""
+        check_text("queue", queue)
+        return await self._store.follow.groups(tenant, queue, AMONG, GROUPS)
 
 
 class _Search:

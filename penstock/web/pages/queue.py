@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from starlette.routing import Route
 
 from penstock.errors import Forbidden, Invalid, MessageNotFound, QueueNotFound, TaskNotFound
 from penstock.model import Handle, Message, MoveState, MoveTask, Outcome, Queue, Scope, Send
+from penstock.model.follow import FifoGroup
 from penstock.model.samples import SampleKind
 from penstock.web.charts import OLDEST, RATES, WAITING, Charts, span_of
 from penstock.web.forms import audited, check_json, check_typed_name, whole_number
@@ -26,6 +28,7 @@ DONE = {
     "purged": "{count} messages were deleted.",
     "deleted": "The message was deleted.",
     "redrive": "The redrive has started.",
+    "returned": "{count} messages were sent back, {skipped} were not visible any more.",
     "cancelled": "The redrive was stopped.",
 }
 """What the page says after an action, by the word in its address."""
@@ -52,6 +55,7 @@ class QueuePages:
             action("purge", self.purge),
             action("drop", self.drop),
             action("message/delete", self.delete_message),
+            action("message/return", self.return_messages),
             action("redrive/start", self.redrive, self.show_redrive),
             action("redrive/cancel", self.cancel_redrive),
         ]
@@ -73,6 +77,7 @@ class QueuePages:
             "settings": queue.settings,
             "numbers": NUMBERS,
             "switches": SWITCHES,
+            "groups": await self._groups(call, queue),
             "peeked": peeked,
             "peek": _peek_count(call),
             "peek_choices": PEEKED,
@@ -83,6 +88,12 @@ class QueuePages:
             "may_manage": call.may(Scope.MANAGE, name),
         }
         return Page("queue.html", name, values)
+
+    async def _groups(self, call: Call, queue: Queue) -> Sequence[FifoGroup]:
+        if not queue.fifo:
+            return ()
+        tenant, follow = call.principal.tenant, self._site.engine.follow
+        return await self._site.shared.get(("groups", tenant, queue.id), 0.9, lambda: follow.groups(tenant, queue.name))
 
     async def show_redrive(self, call: Call) -> Page:
         """The preview of a redrive: how many messages go where."""
@@ -165,6 +176,18 @@ class QueuePages:
             raise MessageNotFound()
         await audited(self._site.engine, call, "message deleted", name, message=number)
         return _done(name, "deleted")
+
+    async def return_messages(self, call: Call) -> str:
+        """Dead letters back to where they came from: one, or those that were selected."""
+        name = call.path["name"]
+        call.principal.require(Scope.MANAGE, name)
+        given = call.form.get("ids", "").split()
+        if not given or not all(one.isascii() and one.isdigit() and len(one) < 19 for one in given):
+            raise Invalid("select the messages to send back", field="ids")
+        ids = sorted({int(one) for one in given})
+        moved = await self._queues.move(call.principal.tenant, name, ids)
+        await audited(self._site.engine, call, "dead letters sent back", name, messages=moved)
+        return _done(name, "returned", moved) + f"&skipped={len(ids) - moved}"
 
     async def redrive(self, call: Call) -> str:
         name = call.path["name"]

@@ -9,18 +9,22 @@ from starlette.routing import Route
 from penstock.engine.schedules.settings import SHAPES, timetable_of
 from penstock.errors import Invalid
 from penstock.model import Scope
+from penstock.model.audit import Act
 from penstock.model.schedules import Schedule, ScheduleStatus, TargetKind
 from penstock.web.forms import audited, check_json, check_typed_name
 from penstock.web.site import Call, Page, Site, path_of
 
 DONE = {
     "created": "The schedule was created.",
+    "changed": "The schedule was changed.",
     "ran": "The schedule was fired once, beside its timetable.",
     "failed": "The schedule was fired and failed: see the last error.",
     "paused": "The schedule is paused.",
     "resumed": "The schedule is active again.",
 }
 FIRES = 5
+ACTS = 500
+SHOWN_ACTS = 10
 
 
 class SchedulePages:
@@ -38,6 +42,7 @@ class SchedulePages:
             Route("/ui/schedules", site.page(self.show_list)),
             Route("/ui/schedules/new/create", site.action(self.create, self.show_list), methods=["POST"]),
             Route(base, site.page(self.show)),
+            action("change", self.change),
             action("run", self.run),
             action("pause", self.pause),
             action("resume", self.resume),
@@ -77,10 +82,17 @@ class SchedulePages:
             "schedule": found,
             "sentence": _sentence(found),
             "fires": self._schedules.next_fires(found, FIRES),
+            "acts": await self._acts(found),
+            "entered": dict(call.form) or _entered(found),
             "may_manage": call.may(Scope.MANAGE, found.settings.target),
             "notice": call.notice(DONE),
         }
         return Page("schedule.html", found.name, values)
+
+    async def _acts(self, schedule: Schedule) -> list[Act]:
+        """What people did to the schedule lately."""
+        recent = await self._site.engine.audit.list(schedule.tenant, limit=ACTS)
+        return [act for act in recent if act.subject == schedule.name and act.act.startswith("schedule ")][:SHOWN_ACTS]
 
     def _preview(self, call: Call) -> dict[str, Any] | None:
         """What the expression in the address or the form means."""
@@ -119,6 +131,19 @@ class SchedulePages:
         await audited(self._site.engine, call, "schedule created", made.name, target=target)
         return f"{path_of('schedules', made.name)}?done=created"
 
+    async def change(self, call: Call) -> str:
+        found = await self._reached(call, Scope.MANAGE)
+        call.principal.require(Scope.SEND, found.settings.target)
+        form = call.form
+        changes = _expression(form.get("shape", "when"), form.get("text", "").strip(), form.get("timezone", ""))
+        body = form.get("body", "").strip()
+        if body:
+            check_json(body)
+            changes |= {"body": body, "json": True}
+        await self._schedules.patch(found.tenant, found.name, changes)
+        await audited(self._site.engine, call, "schedule changed", found.name)
+        return f"{path_of('schedules', found.name)}?done=changed"
+
     async def run(self, call: Call) -> str:
         found = await self._reached(call, Scope.MANAGE)
         call.principal.require(Scope.SEND, found.settings.target)
@@ -152,6 +177,17 @@ def _expression(shape: str, text: str, timezone: str) -> dict[str, Any]:
         raise Invalid(f"say when as one of {', '.join(SHAPES)}", field="shape")
     given: dict[str, Any] = {shape: text}
     return given | ({"timezone": timezone.strip()} if timezone.strip() else {})
+
+
+def _entered(schedule: Schedule) -> dict[str, str]:
+    """The fields of the form that changes a schedule, as it is now."""
+    settings = schedule.settings
+    return {
+        "text": settings.given,
+        "shape": settings.shape,
+        "timezone": settings.timezone,
+        "body": settings.body if settings.json else "",
+    }
 
 
 def _sentence(schedule: Schedule) -> str:

@@ -35,7 +35,7 @@ class TopicPages:
         found = await self._topics.list(tenant, after=after, limit=TOPICS)
         topics = [topic for topic in found if call.principal.reaches(topic.name)]
         counted = [(topic, await self._counts(topic)) for topic in topics]
-        subscriptions = await self._topics.subscriptions(tenant, limit=SUBSCRIPTIONS)
+        subscriptions = await self._topics.subscriptions(tenant, every=True, limit=SUBSCRIPTIONS)
         patterns = [one for one in subscriptions if one.pattern and _reaches_pattern(call.principal, one.pattern)]
         values = {
             "topics": counted,

@@ -224,3 +224,42 @@ async def test_attention_goes_to_what_is_lost_first(server: Live) -> None:
     assert await problems() == {"dead": "warning", "full": "critical"}
     clock.advance(seconds=700)
     assert await problems() == {"dead": "warning", "full": "critical", "waiting": "warning", "expiring": "critical"}
+
+
+async def test_selected_dead_letters_go_back(server: Live, client: httpx.AsyncClient) -> None:
+    engine = server.engine
+    await engine.queues.create(DEFAULT_TENANT, "gone", {})
+    await engine.queues.create(DEFAULT_TENANT, "work", {"max_receives": 1, "dead_letter_queue": "gone"})
+    ids = [(await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="work", body=str(n)))).id for n in range(3)]
+    for _ in range(2):
+        await engine.messages.receive(Receive(tenant=DEFAULT_TENANT, queue="work", limit=10, visibility_timeout_s=0))
+
+    page = (await client.get("/ui/queues/gone")).text
+    form = {"ids": [str(ids[0]), str(ids[2]), "999999"]}
+    answer = await client.post("/ui/queues/gone/message/return", data=form, headers={"sec-fetch-site": "same-origin"})
+
+    assert all(f'name="ids" value="{number}"' in page for number in ids)
+    assert answer.headers["location"] == "/ui/queues/gone?done=returned&count=2&skipped=1"
+    assert "2 messages were sent back, 1 were not visible" in (await client.get(answer.headers["location"])).text
+    assert (await engine.queues.counts(DEFAULT_TENANT, "gone")).total == 1
+    wrong = await client.post(
+        "/ui/queues/gone/message/return", data={"ids": "x"}, headers={"sec-fetch-site": "same-origin"}
+    )
+    assert wrong.status_code == 400
+
+
+async def test_the_groups_of_a_fifo_queue_show_what_they_wait_for(server: Live, client: httpx.AsyncClient) -> None:
+    engine = server.engine
+    await engine.queues.create(DEFAULT_TENANT, "pay.fifo", {"content_dedup": True})
+    for number, group in enumerate(("ada", "ada", "grace")):
+        await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="pay.fifo", body=str(number), group_id=group))
+    await engine.messages.receive(Receive(tenant=DEFAULT_TENANT, queue="pay.fifo", limit=1))
+
+    groups = await engine.follow.groups(DEFAULT_TENANT, "pay.fifo")
+    text = (await client.get("/ui/queues/pay.fifo")).text
+
+    assert [(one.group_id, one.messages, one.state.value) for one in groups] == [
+        ("ada", 2, "in flight"),
+        ("grace", 1, "ready"),
+    ]
+    assert "in flight until" in text

@@ -92,3 +92,25 @@ async def test_schedules_of_others_are_out_of_reach() -> None:
         [found] = await live.engine.schedules.list(DEFAULT_TENANT)
 
     assert (found.status, found.fires) == (ScheduleStatus.ACTIVE, 0)
+
+
+async def test_a_schedule_is_changed_and_shows_its_history(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "work", {})
+    await server.engine.schedules.create(
+        DEFAULT_TENANT, "tick", {"every": "1h", "target": "work", "target_kind": TargetKind.QUEUE}
+    )
+    form = {"shape": "cron", "text": "0 9 * * *", "timezone": "Europe/Paris", "body": '{"n": 1}'}
+
+    answer = await client.post("/ui/schedules/tick/change", data=form, headers={"sec-fetch-site": "same-origin"})
+    page = (await client.get(answer.headers["location"])).text
+    found = await server.engine.schedules.get(DEFAULT_TENANT, "tick")
+
+    assert (found.settings.expression, found.settings.timezone) == ("0 9 * * *", "Europe/Paris")
+    assert "The schedule was changed." in page
+    assert "<h2>History</h2>" in page
+    wrong = await client.post(
+        "/ui/schedules/tick/change",
+        data=form | {"text": "nonsense"},
+        headers={"sec-fetch-site": "same-origin"},
+    )
+    assert wrong.status_code == 400

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from penstock.model.follow import FollowedEvent, FollowedMessage, MessageState
+from penstock.model.follow import FifoGroup, FollowedEvent, FollowedMessage, MessageState
 from penstock.model.stream_names import prefix_of, queue_of
 from penstock.model.tenants import TenantId
 from penstock.model.topics import Delivery
@@ -49,6 +49,19 @@ class PostgresFollow:
         queues = await self._queues(tenant)
         found = await self._connections.rows("follow_traced_events", queues, list(beginnings), recent, limit)
         return [_event(row, prefix_of(tenant)) for row in found][:limit]
+
+    async def groups(self, tenant: TenantId, queue: str, among: int, limit: int) -> Sequence[FifoGroup]:
+        return [
+            FifoGroup(
+                group_id=row["group_id"],
+                messages=row["messages"],
+                first_id=row["first_id"],
+                state=_STATES[row["state"]],
+                until=row["visible_at"],
+                receives=row["receives"],
+            )
+            for row in await self._connections.rows("fifo_groups", tenant, queue, among, limit)
+        ]
 
     async def _queues(self, tenant: TenantId) -> list[str]:
         found = await self._connections.rows("list_streams", prefix_of(tenant), "", "", MOST_STREAMS)

@@ -64,3 +64,33 @@ select e.* from penstock.follow_events($1, $2, null, null, $3) as e;
 
 -- name: follow_traced_events
 select e.* from penstock.follow_events($1, null, $2, $3, $4) as e;
+
+-- name: fifo_groups
+-- A message in flight or delayed comes before the others: they wait for it.
+select
+  g.group_id, g.messages, f.id as first_id, f.state, f.visible_at, f.receives
+from (
+  select m.group_id, count(*) as messages, m.bin_id
+  from (
+    select n.group_id, n.bin_id
+    from penstock.queues as q
+    join penstock.messages as n on n.bin_id = q.bin_id
+    where q.tenant_id = $1
+      and q.name = $2
+      and n.group_id is not null
+    order by n.id
+    limit $3
+  ) as m
+  group by m.group_id, m.bin_id
+  order by count(*) desc, m.group_id
+  limit $4
+) as g
+cross join lateral (
+  select n.id, n.state, n.visible_at, n.receives
+  from penstock.messages as n
+  where n.bin_id = g.bin_id
+    and n.group_id = g.group_id
+  order by n.state = 3, n.id
+  limit 1
+) as f
+order by g.messages desc, g.group_id;

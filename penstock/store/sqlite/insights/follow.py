@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from penstock.model.follow import FollowedEvent, FollowedMessage, MessageState
+from penstock.model.follow import FifoGroup, FollowedEvent, FollowedMessage, MessageState
 from penstock.model.tenants import TenantId
 from penstock.model.topics import Delivery
 from penstock.store.sqlite.connection import Database
@@ -51,6 +51,22 @@ class SqliteFollow:
         self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int
     ) -> Sequence[FollowedEvent]:
         return ()
+
+    async def groups(self, tenant: TenantId, queue: str, among: int, limit: int) -> Sequence[FifoGroup]:
+        found = await self._database.read(
+            lambda s: s.all("fifo_groups", tenant=tenant, queue=queue, among=among, limit=limit)
+        )
+        return [
+            FifoGroup(
+                group_id=row["group_id"],
+                messages=row["messages"],
+                first_id=row["first_id"],
+                state=_STATES[row["state"]],
+                until=moment(row["visible_at"]),
+                receives=row["receives"],
+            )
+            for row in found
+        ]
 
 
 def _message(row: sqlite3.Row) -> FollowedMessage:

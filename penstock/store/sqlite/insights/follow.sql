@@ -47,3 +47,30 @@ where tenant_id = :tenant
 and message_id = :message_id
 order by id
 limit :limit;
+
+-- name: fifo_groups
+select g.group_id, g.messages, f.id as first_id, f.state, f.visible_at, f.receives
+from (
+  select m.group_id, m.bin_id, count(*) as messages
+  from (
+    select n.group_id, n.bin_id
+    from queues as q
+    join messages as n on n.bin_id = q.bin_id
+    where q.tenant_id = :tenant
+    and q.name = :queue
+    and n.group_id is not null
+    limit :among
+  ) as m
+  group by m.group_id, m.bin_id
+  order by messages desc, m.group_id
+  limit :limit
+) as g
+join messages as f on f.id = (
+  select n.id
+  from messages as n indexed by messages_group
+  where n.bin_id = g.bin_id
+  and n.group_id = g.group_id
+  order by n.state = 3, n.id
+  limit 1
+)
+order by g.messages desc, g.group_id;
