@@ -22,13 +22,35 @@ from penstock.errors import (
 )
 
 if typing.TYPE_CHECKING:
-    from penstock.client import AsyncClient, Client, Dead, Job, JobFailed, Message, NewJob, Retry, RunningJob, Worker
+    from penstock.client import (
+        App,
+        AsyncClient,
+        Client,
+        Dead,
+        Job,
+        JobFailed,
+        Message,
+        NewJob,
+        Retry,
+        RunningJob,
+        Worker,
+        current_job,
+    )
     from penstock.client.private import PrivateNotifier, PrivateQueue, PrivateSender
-    from penstock.consumer import AsyncConsumer, Consumer, MultiQueueConsumer, RateLimit, connect
+    from penstock.consumer import (
+        AsyncConsumer,
+        AsyncMultiQueueConsumer,
+        Consumer,
+        MultiQueueConsumer,
+        RateLimit,
+        connect,
+    )
 
 __all__ = [
+    "App",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncMultiQueueConsumer",
     "Client",
     "Conflict",
     "Consumer",
@@ -58,11 +80,14 @@ __all__ = [
     "Worker",
     "__version__",
     "connect",
+    "current_job",
 ]
 
 _LATER = {
+    "App": "penstock.client",
     "AsyncClient": "penstock.client",
     "AsyncConsumer": "penstock.consumer",
+    "AsyncMultiQueueConsumer": "penstock.consumer",
     "Client": "penstock.client",
     "Consumer": "penstock.consumer",
     "Dead": "penstock.client",
@@ -79,6 +104,7 @@ _LATER = {
     "RunningJob": "penstock.client",
     "Worker": "penstock.client",
     "connect": "penstock.consumer",
+    "current_job": "penstock.client",
 }
 """Names that need other packages, and their modules; they are imported on first use."""
 

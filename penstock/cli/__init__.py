@@ -24,6 +24,7 @@ from penstock.cli.commands import (
     tenants,
     tokens,
     topics,
+    worker,
 )
 from penstock.config import SettingsError, redact
 from penstock.errors import Forbidden, Invalid, NotFound, PenstockError
@@ -49,6 +50,7 @@ app.command()(demo.demo)
 app.command("audit")(audit.list_acts)
 app.command()(completion.completion)
 app.command()(mcp.mcp)
+app.command()(worker.worker)
 app.add_typer(contexts.app, name="context")
 app.add_typer(queues.app, name="queue")
 app.add_typer(jobs.app, name="job")

@@ -3,6 +3,7 @@
 from penstock.client.api.jobs import Job, JobFailed, LeasedJob
 from penstock.client.api.new_jobs import NewJob
 from penstock.client.api.queues import Message
+from penstock.client.app import App, current_job
 from penstock.client.async_client import AsyncClient
 from penstock.client.client import Client
 from penstock.client.exchange import Retries
@@ -11,6 +12,7 @@ from penstock.client.tasks import Dead, Retry
 from penstock.client.worker import Worker
 
 __all__ = [
+    "App",
     "AsyncClient",
     "Client",
     "Dead",
@@ -23,4 +25,5 @@ __all__ = [
     "Retry",
     "RunningJob",
     "Worker",
+    "current_job",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +15,9 @@ from penstock.client.exchange import Call
 
 Function = Callable[..., Any]
 
-LONGEST_ERROR = 2000
+LONGEST_ERROR = 10_000
+"""What the server stores of an error."""
+UNKNOWN_AFTER_S = 5.0
 
 
 class Retry(Exception):
@@ -23,6 +26,11 @@ class Retry(Exception):
     def __init__(self, reason: str = "the task asked for a retry", *, after: timedelta | float | None = None) -> None:
         self.after_s = after.total_seconds() if isinstance(after, timedelta) else after
         super().__init__(reason)
+
+
+class UnknownTask(Retry):
+    """This worker has no such task. Another may have it, a newer one for example: the job goes back, and no retry is
+    spent."""
 
 
 class Dead(Exception):
@@ -38,6 +46,7 @@ class Task:
 
     function: Function
     blocks: bool
+    timeout_s: float | None = None
 
 
 class Tasks:
@@ -46,10 +55,10 @@ class Tasks:
     def __init__(self) -> None:
         self._by_name: dict[str, Task] = {}
 
-    def add(self, name: str, function: Function) -> None:
+    def add(self, name: str, function: Function, *, timeout: float | None = None) -> None:
         if name in self._by_name:
             raise ValueError(f"there is a task {name!r} already")
-        self._by_name[name] = Task(function, not inspect.iscoroutinefunction(function))
+        self._by_name[name] = Task(function, not inspect.iscoroutinefunction(function), timeout)
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
@@ -64,8 +73,7 @@ class Tasks:
             return self._by_name[name]
         if name is None and len(self._by_name) == 1:
             return next(iter(self._by_name.values()))
-        # Another worker may know it, an older or a newer one for example: let the retries find out.
-        raise Retry(f"this worker has no task {name!r}")
+        raise UnknownTask(f"this worker has no task {name!r}", after=UNKNOWN_AFTER_S)
 
 
 def success(leased: LeasedJob, result: Any) -> Call[Any]:
@@ -80,11 +88,21 @@ def failure(leased: LeasedJob, error: BaseException) -> Call[Any]:
     """The call that ends the attempt in failure, with the text that people will look for."""
     after_s = error.after_s if isinstance(error, Retry) else None
     retry = not isinstance(error, Dead)
-    return calls.nack(leased, _text(error), retry=retry, retry_after=after_s)
+    return calls.nack(
+        leased,
+        _text(error),
+        retry=retry,
+        retry_after=after_s,
+        spend_retry=not isinstance(error, UnknownTask),
+    )
 
 
 def _text(error: BaseException) -> str:
     said = str(error)
     if not isinstance(error, Retry | Dead):
         said = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        if error.__traceback__ is not None:
+            # The message first, for lists that show one line; of the traceback the end, which tells where.
+            said = said[: LONGEST_ERROR // 2] + "\n\n"
+            said += "".join(traceback.format_exception(error))[-(LONGEST_ERROR - len(said)) :]
     return said[:LONGEST_ERROR]

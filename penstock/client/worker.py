@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 
 from penstock import errors, tracing
 from penstock.client import tasks
+from penstock.client.address import address
 from penstock.client.api.jobs import LeasedJob
 from penstock.client.async_client import AsyncClient
 from penstock.client.exchange import Call, Retries
@@ -46,8 +47,8 @@ class Worker:
 
     def __init__(
         self,
-        url: str,
-        token: str,
+        url: str | None,
+        token: str | None,
         queue: str,
         *,
         concurrency: int = 10,
@@ -55,6 +56,7 @@ class Worker:
         poll_s: float = 20.0,
         grace_s: float = 30.0,
         name: str | None = None,
+        tasks: Tasks | None = None,
         transport: AsyncTransport | None = None,
     ) -> None:
         self.queue = queue
@@ -65,7 +67,7 @@ class Worker:
         self._lease_s = lease_s
         self._poll_s = poll_s
         self._grace_s = grace_s
-        self._tasks = Tasks()
+        self._tasks = Tasks() if tasks is None else tasks
         self._held: dict[str, RunningJob] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._settling: set[asyncio.Task[None]] = set()
@@ -105,8 +107,8 @@ class Worker:
         if self._stop_asked:
             self._stopping.set()
         self._threads = ThreadPoolExecutor(self._concurrency, "penstock") if self._tasks.any_blocks else None
-        transport = self._given_transport or AsyncHttpTransport(*self._address)
-        self._client = AsyncClient(*self._address, transport=transport, retries=PATIENT)
+        transport = self._given_transport or AsyncHttpTransport(*address(*self._address))
+        self._client = AsyncClient(transport=transport, retries=PATIENT)
         self._heartbeats = Heartbeats(self._held, transport, self._lease_s, self._lose)
         beating = asyncio.create_task(self._heartbeats.run())
         try:
@@ -130,10 +132,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._hurry if again else self._stopping.set)
 
     async def _run_with_signals(self, drain: bool) -> None:
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # Not in the main thread, or Windows.
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.stop)
+        stop_on_signals(self.stop)
         await self.serve(drain=drain)
 
     # Leasing
@@ -218,14 +217,20 @@ class Worker:
         task = self._tasks.find(job.payload)
         about = {"messaging.message.id": job.id}
         parent = tracing.TraceContext.parse(job.leased.traceparent)
-        with tracing.processing(self.queue, parent, about):
-            if not task.blocks:
-                return await task.function(job)
-            assert self._loop is not None
-            job.in_thread = True
-            # The thread is in the same trace.
-            context = contextvars.copy_context()
-            return await self._loop.run_in_executor(self._threads, context.run, task.function, job)
+        try:
+            async with asyncio.timeout(task.timeout_s) as limit:
+                with tracing.processing(self.queue, parent, about):
+                    if not task.blocks:
+                        return await task.function(job)
+                    assert self._loop is not None
+                    job.in_thread = True
+                    # The thread is in the same trace.
+                    context = contextvars.copy_context()
+                    return await self._loop.run_in_executor(self._threads, context.run, task.function, job)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"the task did not end within {task.timeout_s} s") from None
 
     def _attempted(self, job: RunningJob) -> None:
         del self._running[job.token]
@@ -283,6 +288,14 @@ class Worker:
             await asyncio.wait(self._running.values(), timeout=CANCEL_S)
         if self._settling:
             await asyncio.wait(self._settling)
+
+
+def stop_on_signals(stop: Callable[[], None]) -> None:
+    """Call this for SIGTERM and SIGINT, in the running event loop."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # Not in the main thread, or Windows.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
 
 
 async def _all(running: Iterable[asyncio.Task[None]]) -> None:

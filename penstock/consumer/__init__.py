@@ -12,12 +12,13 @@ from penstock import tracing as tracing
 from penstock.consumer.asynchronous import AsyncConsumer
 from penstock.consumer.messages import Message, RateLimit, UnreadablePayload
 from penstock.consumer.producer import Producer, connect
-from penstock.consumer.several import MultiQueueConsumer
+from penstock.consumer.several import AsyncMultiQueueConsumer, MultiQueueConsumer
 from penstock.consumer.sync import Consumer
 from penstock.tracing import TraceContext
 
 __all__ = [
     "AsyncConsumer",
+    "AsyncMultiQueueConsumer",
     "Consumer",
     "Message",
     "MultiQueueConsumer",

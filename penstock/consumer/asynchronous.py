@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from inspect import isawaitable
@@ -37,6 +38,7 @@ class AsyncWorker(Worker):
             finally:
                 await self._close()
                 self._stopping.clear()
+                self._looked_at = None
 
     def stop(self) -> None:
         """From the same event loop, and from a handler."""
@@ -68,7 +70,7 @@ class AsyncWorker(Worker):
             case protocol.Connect():
                 await self._connect()
             case protocol.Look():
-                self._heard = False
+                self._heard, self._looked_at = False, time.monotonic()
                 return Seen(asyncio.get_running_loop().time(), self._stopping.is_set())
             case protocol.Fetch():
                 return await self._fetch(step)

@@ -57,7 +57,7 @@ class Settled:
     concurrency: int = 1
     retry_after: Delay = 60.0
     max_retries: int = 5
-    unhandled: Unhandled = "error"
+    unhandled: Unhandled = "ack"
     poll_interval: Delay = 30.0
     check_interval: Delay = 0.015
     min_interval: Delay | None = None

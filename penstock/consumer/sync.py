@@ -43,6 +43,7 @@ class SyncWorker(Worker):
             finally:
                 self._close()
                 self._stopping.clear()
+                self._looked_at = None
 
     def stop(self) -> None:
         """From any thread, and from a handler."""
@@ -79,7 +80,7 @@ class SyncWorker(Worker):
             case protocol.Connect():
                 self._connect()
             case protocol.Look():
-                self._heard = False
+                self._heard, self._looked_at = False, time.monotonic()
                 return Seen(time.monotonic(), self._stopping.is_set())
             case protocol.Fetch():
                 return self._fetch(step)

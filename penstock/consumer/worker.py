@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from penstock import tracing
 from penstock.consumer.handlers import EVERYTHING, Function, Handlers
@@ -22,6 +24,16 @@ REASON_LENGTH = 1_000
 OUTCOMES = {"error": "tried again later", "ack": "acknowledged", "dead": "dead letter"}
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`idle_s` is the time since the consumer last looked for events; a handler that hangs makes it grow."""
+
+    running: bool
+    idle_s: float | None
+    unhandled: dict[str, int]
+    """Events without a handler so far, by type."""
+
+
 class Worker:
     def __init__(self, dsn: str, sources: Sequence[Source], options: Options) -> None:
         self._dsn = dsn
@@ -33,6 +45,7 @@ class Worker:
         self._counting = threading.Lock()
         self._heard = False
         """Whether a notification has come since the protocol last looked at the streams."""
+        self._looked_at: float | None = None
 
     def on(
         self,
@@ -49,6 +62,14 @@ class Worker:
         agree in that column are handled one at a time and in order. `rate_limit` bounds how often it is called.
         """
         return self._handlers.on(type, transactional=transactional, ordered_by=ordered_by, rate_limit=rate_limit)
+
+    def health(self) -> Health:
+        """How the consumer is doing; may be called from any thread."""
+        with self._counting:
+            unhandled = {str(kind): count for kind, count in self.unhandled.items()}
+        looked_at = self._looked_at
+        idle_s = None if looked_at is None else time.monotonic() - looked_at
+        return Health(looked_at is not None, idle_s, unhandled)
 
     def _plan(self) -> Plan:
         return self._options.plan(self._sources, self._handlers)

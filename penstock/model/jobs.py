@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -74,6 +74,8 @@ class NewJob:
     unique_s: int | None = None
     trace: str | None = None
     """The traceparent of its producer, on servers that export traces."""
+    after: Sequence[str | NewJob] = ()
+    """Jobs that must be completed first: ids, or earlier entries of the same batch."""
 
 
 @dataclass(slots=True)
@@ -143,6 +145,8 @@ class Completion(JobHandle):
 class Failure(JobHandle):
     error: str
     retry: bool = True
+    counts: bool = True
+    """False: the attempt spends no retry."""
     retry_after_s: float | None = None
     """Instead of what the job's backoff says."""
     spread: float = 0.0
@@ -197,6 +201,9 @@ class Job:
     leased_at: datetime | None
     finished_at: datetime | None
     lease_expires_at: datetime | None
+    after: tuple[str, ...] = ()
+    waiting_for: tuple[str, ...] = ()
+    """Those of `after` that are not completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +214,12 @@ class Attempt:
     ended_at: datetime | None
     outcome: AttemptOutcome
     error: str | None
+
+
+def with_edges(job: Job, after: Sequence[tuple[str, bool]]) -> Job:
+    """The job with what it comes after: ids, and whether they are completed."""
+    waiting = tuple(job_id for job_id, done in after if not done)
+    return replace(job, after=tuple(job_id for job_id, _ in after), waiting_for=waiting)
 
 
 def running_attempt(job: Job) -> list[Attempt]:
@@ -267,6 +280,18 @@ def has_value(document: str, value: str) -> bool:
         elif (str(item).lower() if isinstance(item, bool) else item) == value:
             return True
     return False
+
+
+def edges(entries: Sequence[NewJob]) -> list[tuple[int, str | int]]:
+    """By position of an entry, what it comes after: an id, or the position of an earlier entry."""
+    if not any(entry.after for entry in entries):
+        return []
+    positions = {id(entry): position for position, entry in enumerate(entries)}
+    return [
+        (position, after if isinstance(after, str) else positions[id(after)])
+        for position, entry in enumerate(entries)
+        for after in entry.after
+    ]
 
 
 class JobIds:

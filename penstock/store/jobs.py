@@ -29,7 +29,8 @@ from penstock.model.tenants import TenantId
 class JobStore(Protocol):
     """Queues of jobs exist by being named. Verbs about a single job raise `JobNotFound`."""
 
-    async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]: ...
+    async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]:
+        """Store jobs. `JobNotFound` or `Conflict` when one comes after a job that is missing or cancelled."""
 
     async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
         """Claim ready jobs for each request, in the order of the requests; its jobs are for its workers in turn.
@@ -37,7 +38,10 @@ class JobStore(Protocol):
         Jobs whose run_at has come become ready first, and those whose lease ran out.
         """
 
-    async def complete_many(self, entries: Sequence[Completion], now: datetime) -> list[JobOutcome]: ...
+    async def complete_many(
+        self, entries: Sequence[Completion], now: datetime
+    ) -> tuple[list[JobOutcome], list[tuple[TenantId, str]]]:
+        """The outcomes, and queues in which jobs became ready that had waited for these."""
 
     async def fail_many(self, entries: Sequence[Failure], now: datetime) -> list[Failed]: ...
 
@@ -48,7 +52,7 @@ class JobStore(Protocol):
         """Undo leases whose workers left before they were answered."""
 
     async def cancel(self, tenant: TenantId, job_id: str, now: datetime) -> bool:
-        """True when the job was pending."""
+        """True when the job was pending. Those that wait for it are cancelled too."""
 
     async def get(self, tenant: TenantId, job_id: str) -> Job: ...
 

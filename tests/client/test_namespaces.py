@@ -20,6 +20,7 @@ from penstock.wire.jobs import types as job_shapes
 from penstock.wire.rest import (
     deliveries,
     events,
+    follow,
     insights,
     outbox,
     pipelines,
@@ -36,8 +37,8 @@ from tests.wire.conftest import Live, server
 __all__ = ["server"]
 
 SHAPES = (
-    types, job_shapes, events, topics, deliveries, outbox, stream_types, schedule_types, tenants, status, pipelines,
-    insights,
+    types, job_shapes, events, follow, topics, deliveries, outbox, stream_types, schedule_types, tenants, status,
+    pipelines, insights,
 )  # fmt: skip
 
 OURS = {"Message": {"unreadable"}, "Event": {"unreadable"}, "Job": {"unreadable"}}
@@ -144,11 +145,13 @@ CALLS: list[Callable[[Client], Any]] = [
     lambda c: c.admin.revoke_token(1),
     lambda c: c.admin.audit(),
     lambda c: c.admin.status(),
+    lambda c: c.admin.follow("7"),
     lambda c: c.admin.version(),
     lambda c: c.admin.pipelines(),
     lambda c: c.admin.pipeline_runs(),
     lambda c: c.admin.insights(),
     lambda c: c.admin.insight_errors(),
+    lambda c: c.admin.findings(),
 ]  # fmt: skip
 
 

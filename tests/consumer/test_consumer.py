@@ -155,6 +155,8 @@ def test_a_message_without_a_handler_is_treated_as_told(
     assert row == (kept,)
     assert dead_events(admin, queue) == [(strange, f"consumer shop has {reason}") for reason in dead]
     assert running.consumer.unhandled == {"strange": 1}
+    health = running.consumer.health()
+    assert (health.running, health.idle_s is not None, health.unhandled) == (True, True, {"strange": 1})
     [record] = [record for record in caplog.records if "no handler" in record.getMessage()]
     assert f"type 'strange': stream {queue}, consumer shop, event {strange}," in record.getMessage()
     assert record.levelno == (logging.INFO if unhandled == "ack" else logging.ERROR)

@@ -44,5 +44,5 @@ def test_handlers_that_do_not_fit_the_options_are_refused_at_the_start(
 
 
 def test_several_queues_are_at_least_one() -> None:
-    with pytest.raises(ValueError, match="at least one queue"):
+    with pytest.raises(ValueError, match="at least one stream"):
         MultiQueueConsumer(NOWHERE, [])

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.consumer import Consumer, Message, MultiQueueConsumer, Producer, connect
+from penstock.consumer import AsyncMultiQueueConsumer, Consumer, Message, MultiQueueConsumer, Producer, connect
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 from tests.consumer.conftest import PATIENCE_S
@@ -31,6 +31,27 @@ def queues(admin: psycopg.Connection[Any], queue: str) -> list[str]:
         admin.execute("select pgque.create_queue(%s)", [name])
         admin.execute("select pgque.subscribe(%s, 'shop')", [name])
     return names
+
+
+async def test_coroutines_consume_several_streams_too(
+    streams_dsn: str, producer: Producer, queues: list[str], admin: psycopg.Connection[Any]
+) -> None:
+    seen: list[tuple[str, Any]] = []
+    consumer = AsyncMultiQueueConsumer(streams_dsn, [(name, "shop", 0) for name in queues])
+    assert not consumer.health().running
+
+    @consumer.on("*")
+    async def handle(message: Message) -> None:
+        seen.append((message.queue, message.payload))
+        if len(seen) == 2:
+            consumer.stop()
+
+    for name in queues:
+        producer.send(name, 1)
+    async with asyncio.timeout(PATIENCE_S):
+        await consumer.start()
+
+    assert sorted(seen) == [(name, 1) for name in queues]
 
 
 def test_the_queue_of_higher_priority_is_drained_first(

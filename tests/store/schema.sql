@@ -161,6 +161,10 @@ CREATE FUNCTION penstock.cancel_move_task(p_tenant bigint, p_task bigint) RETURN
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.cancel_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint DEFAULT NULL::bigint) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -376,7 +380,7 @@ CREATE FUNCTION penstock.collect_staged(p_before timestamp with time zone) RETUR
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) RETURNS text[]
+CREATE FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone, OUT answers text[], OUT tenants bigint[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -497,11 +501,19 @@ CREATE FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) RETURNS bo
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb) RETURNS uuid
+CREATE FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb, after uuid[] DEFAULT NULL::uuid[]) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.enqueue_jobs_after(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -512,7 +524,7 @@ CREATE FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues intege
 CREATE FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant text, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency_s double precision, error text)
     LANGUAGE sql STABLE;
 
-CREATE FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) RETURNS record
+CREATE FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_counts boolean[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -656,7 +668,7 @@ CREATE FUNCTION penstock.forget_job_traces(p_before timestamp with time zone, p_
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) RETURNS integer
+CREATE FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer, p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -665,6 +677,10 @@ CREATE FUNCTION penstock.group_key(p_bin bigint, p_group text) RETURNS integer
 
 CREATE FUNCTION penstock.has_large_number(p_text text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.hold_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_after_queues integer[], p_afters bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[], p_traces text[]) RETURNS void
@@ -677,6 +693,10 @@ CREATE FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread
 
 CREATE FUNCTION penstock.job_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
     LANGUAGE sql STABLE;
+
+CREATE FUNCTION penstock.job_name(p_id uuid, OUT queue_id integer, OUT number bigint) RETURNS record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.job_payloads(p_queue integer, p_after bigint, p_last bigint, p_limit integer) RETURNS TABLE(id bigint, state smallint, payload json)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -696,6 +716,9 @@ CREATE FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bi
 CREATE FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) RETURNS uuid
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.job_waits() RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE;
 
 CREATE FUNCTION penstock.json_depth(p_text text) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -1005,6 +1028,10 @@ CREATE FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max int
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.release_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone, OUT tenants bigint[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1433,6 +1460,15 @@ CREATE TABLE penstock.job_counts (
     dead bigint NOT NULL
 )
 WITH (fillfactor='50');
+
+CREATE TABLE penstock.job_edges (
+    queue_id integer NOT NULL,
+    job_id bigint NOT NULL,
+    after_queue_id integer NOT NULL,
+    after_id bigint NOT NULL,
+    done boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
 
 CREATE TABLE penstock.job_keys (
     queue_id integer NOT NULL,
@@ -1945,6 +1981,9 @@ ALTER TABLE ONLY penstock.job_blocks
 ALTER TABLE ONLY penstock.job_counts
     ADD CONSTRAINT job_counts_pkey PRIMARY KEY (queue_id);
 
+ALTER TABLE ONLY penstock.job_edges
+    ADD CONSTRAINT job_edges_pkey PRIMARY KEY (queue_id, job_id, after_queue_id, after_id);
+
 ALTER TABLE ONLY penstock.job_keys
     ADD CONSTRAINT job_keys_pkey PRIMARY KEY (queue_id, key);
 
@@ -2095,6 +2134,10 @@ CREATE INDEX insight_errors_age ON penstock.insight_errors USING btree (starts_a
 CREATE INDEX insights_age ON penstock.insights USING btree (step, starts_at);
 
 CREATE INDEX job_changes_queue ON penstock.job_changes USING btree (queue_id);
+
+CREATE INDEX job_edges_age ON penstock.job_edges USING btree (created_at);
+
+CREATE INDEX job_edges_waiting ON penstock.job_edges USING btree (after_queue_id, after_id) WHERE (NOT done);
 
 CREATE INDEX job_keys_expiry ON penstock.job_keys USING btree (expires_at);
 
@@ -2291,6 +2334,8 @@ REVOKE ALL ON FUNCTION penstock.cancel_job(p_tenant bigint, p_queue integer, p_n
 
 REVOKE ALL ON FUNCTION penstock.cancel_move_task(p_tenant bigint, p_task bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.cancel_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) TO penstock_admin;
@@ -2343,7 +2388,7 @@ REVOKE ALL ON FUNCTION penstock.claim_these(p_bin bigint, p_ids bigint[], p_unti
 
 REVOKE ALL ON FUNCTION penstock.collect_staged(p_before timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone, OUT answers text[], OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.complete_leased(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) FROM PUBLIC;
 
@@ -2401,17 +2446,21 @@ GRANT ALL ON FUNCTION penstock.drop_topic(topic text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb) FROM PUBLIC;
-GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb) TO penstock_writer;
-GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb) TO penstock_admin;
+REVOKE ALL ON FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.enqueue_jobs_after(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_counts boolean[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max integer, p_dead_letters text, OUT max_receives integer, OUT target penstock.queues, OUT missing boolean) FROM PUBLIC;
 
@@ -2459,17 +2508,21 @@ REVOKE ALL ON FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_be
 
 REVOKE ALL ON FUNCTION penstock.forget_job_traces(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.group_key(p_bin bigint, p_group text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.has_large_number(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.hold_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_after_queues integer[], p_afters bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.insert_published_events(p_skip boolean[], p_bodies text[], p_events penstock.published_event[], p_traces text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_backoff(p_backoff json, p_retries integer, p_spread double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_name(p_id uuid, OUT queue_id integer, OUT number bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_payloads(p_queue integer, p_after bigint, p_last bigint, p_limit integer) FROM PUBLIC;
 
@@ -2480,6 +2533,8 @@ REVOKE ALL ON FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_valu
 REVOKE ALL ON FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_uuid(p_queue integer, p_number bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.job_waits() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.json_depth(p_text text) FROM PUBLIC;
 
@@ -2629,6 +2684,8 @@ REVOKE ALL ON FUNCTION penstock.release_due_groups(p_queue penstock.queues, p_ma
 REVOKE ALL ON FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.release_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.remove_expired_head(p_bin bigint, p_id bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 

@@ -162,6 +162,35 @@ class FailureReason(Answered, frozen=True, kw_only=True):
     last_at: datetime
 
 
+class Finding(Answered, frozen=True, kw_only=True):
+    """An answer to a question, by comparing the last day with the seven days before."""
+
+    question: str
+    kind: str | None
+    name: str
+    before: float
+    now: float
+    detail: str | None
+
+
+class TrailStep(Answered, frozen=True, kw_only=True):
+    at: datetime | None
+    kind: str
+    id: str
+    where: str
+    what: str
+    detail: str
+
+
+class Trail(Answered, frozen=True, kw_only=True):
+    """What happened to one thing, oldest first. `complete` is False when there was more than an answer holds."""
+
+    id: str
+    steps: list[TrailStep]
+    traces: list[str]
+    complete: bool
+
+
 # Tenants and tokens
 
 
@@ -214,6 +243,11 @@ def status(*, stuck_after: int | None = None) -> Call[Overview]:
     return Call(requests.get("/v1/status", {"stuck_after": stuck_after}), read_as(Overview))
 
 
+def follow(id: str) -> Call[Trail]:
+    """The timeline of a message, job, event, delivery, publish or trace."""
+    return Call(requests.get("/v1/follow", {"id": id}), read_as(Trail))
+
+
 def version() -> Call[str]:
     return Call(requests.get("/livez"), lambda found: str(found["version"]))
 
@@ -255,3 +289,8 @@ def insight_errors(
     """The most frequent errors, summed over the time."""
     query = {"kind": kind, "name": name, "from": since, "to": until, "limit": limit}
     return Call(requests.get("/v1/insights/errors", query), read_each(FailureReason))
+
+
+def findings() -> Call[list[Finding]]:
+    """What slows down, grows, fills up, or fails in a new way."""
+    return Call(requests.get("/v1/insights/findings"), read_each(Finding))

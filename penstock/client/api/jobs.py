@@ -48,6 +48,9 @@ class Job(Answered, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     lease_expires_at: datetime | None = None
     dead_reason: str | None = None
+    after: tuple[str, ...] = ()
+    waiting_for: tuple[str, ...] = ()
+    """Those of `after` that are not completed."""
     attempts: tuple[JobAttempt, ...] = ()
     """Only in the answer of `get`."""
     unreadable: str | None = None
@@ -181,9 +184,14 @@ def ack(leased: LeasedJob, result: Any = None) -> Call[None]:
     return Call(requests.post(f"{_job(leased.job.id)}/ack", body), requests.nothing)
 
 
-def nack(leased: LeasedJob, error: str, *, retry: bool = True, retry_after: float | None = None) -> Call[NackedJob]:
-    """Report failure. Without `retry` the job is dead; `retry_after` stands in for its backoff."""
+def nack(
+    leased: LeasedJob, error: str, *, retry: bool = True, retry_after: float | None = None, spend_retry: bool = True
+) -> Call[NackedJob]:
+    """Report failure. Without `retry` the job is dead; `retry_after` stands in for its backoff. Without `spend_retry`
+    the job goes back as if this attempt had not been made."""
     body = given(lease_token=leased.lease_token, error=error, retry=retry, retry_after=retry_after)
+    if not spend_retry:
+        body["spend_retry"] = False
     return Call(requests.post(f"{_job(leased.job.id)}/nack", body), read_as(NackedJob))
 
 
@@ -262,6 +270,8 @@ def job_of(found: Mapping[str, Any]) -> Job:
     fields = {name: plain[name] for name in Job.__struct_fields__ if plain.get(name) is not None}
     for name in _MOMENTS & fields.keys():
         fields[name] = moment_of(fields[name])
+    for name in ("after", "waiting_for"):
+        fields[name] = tuple(fields.get(name, ()))
     fields["attempts"] = tuple(_attempt_of(each) for each in fields.get("attempts", ()))
     return Job(**fields)
 

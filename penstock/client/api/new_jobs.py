@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from penstock.client.api.requests import moment_text, to_json
+from penstock.errors import Invalid
 
 MOST = 1000
 HEAVIEST = 512 * 1024
@@ -24,6 +25,7 @@ class JobOptions(TypedDict, total=False):
     unique_key: str | None
     unique_seconds: int | timedelta | None
     backoff: Mapping[str, Any] | None
+    after: Sequence[str | int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class NewJob:
 
     With a `unique_key` a second job of the same queue and key, within `unique_seconds`, is not stored: the id of the
     first is answered. Such a job can also be enqueued again, without harm, after an answer got lost.
+
+    `after` has the ids of jobs that must be completed first. In one call of `enqueue_many` it may also have the
+    positions of earlier jobs, from 0.
     """
 
     queue_name: str
@@ -43,6 +48,7 @@ class NewJob:
     unique_key: str | None = None
     unique_seconds: int | timedelta | None = None
     backoff: Mapping[str, Any] | None = None
+    after: Sequence[str | int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,22 @@ def encode(job: NewJob) -> EncodedJob:
         told["unique_seconds"] = _seconds(job.unique_seconds)
     if job.backoff is not None:
         told["backoff"] = dict(job.backoff)
+    if job.after:
+        told["after"] = list(job.after)
     return EncodedJob(to_json(told), job.unique_key is not None)
 
 
 def chunks(jobs: Iterable[NewJob]) -> Iterator[list[EncodedJob]]:
-    """The jobs in order, as many together as one request may carry."""
+    """The jobs in order, as many together as one request may carry. Positions in `after` need one request for all."""
+    given = list(jobs)
+    if any(isinstance(after, int) for job in given for after in job.after or ()):
+        if len(given) > MOST:
+            raise Invalid(f"jobs that come after each other by position: at most {MOST} in one call", field="after")
+        yield [encode(job) for job in given]
+        return
     chunk: list[EncodedJob] = []
     weight = 0
-    for job in map(encode, jobs):
+    for job in map(encode, given):
         if chunk and (len(chunk) == MOST or weight + len(job.body) > HEAVIEST):
             yield chunk
             chunk, weight = [], 0

@@ -14,6 +14,7 @@ from penstock.model.jobs import Backoff, Completion, Failure, Heartbeat, JobLimi
 def check_jobs(entries: Sequence[NewJob]) -> None:
     for queue in {entry.queue for entry in entries}:
         check_name(queue, "queue_name")
+    check_range("after", sum(len(entry.after) for entry in entries), limits.JOB_AFTER)
     for entry in entries:
         _check_job(entry)
 

@@ -288,7 +288,10 @@ class Jobs:
         return _share_out(requests, shares, merged)
 
     async def _complete(self, entries: Sequence[Completion]) -> Sequence[JobOutcome]:
-        return await self._store.jobs.complete_many(entries, self._clock.now())
+        outcomes, ready = await self._store.jobs.complete_many(entries, self._clock.now())
+        for tenant, queue in ready:
+            self._wake(tenant, queue, limits.JOB_LEASE_LIMIT[1])
+        return outcomes
 
     async def _fail(self, entries: Sequence[Failure]) -> Sequence[Failed]:
         results = await self._store.jobs.fail_many(entries, self._clock.now())

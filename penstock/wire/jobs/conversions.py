@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 
 from msgspec import UNSET, Raw
 
+from penstock.errors import Invalid
 from penstock.model import jobs as model
 from penstock.model.tenants import TenantId
 from penstock.wire.http.bodies import json_text
 from penstock.wire.jobs import types as shapes
+
+
+def new_jobs(tenant: TenantId, given: Sequence[shapes.NewJob]) -> list[model.NewJob]:
+    """Jobs of a batch: positions in `after` name earlier entries."""
+    made: list[model.NewJob] = []
+    for position, one in enumerate(given):
+        new = new_job(tenant, one)
+        new.after = [after if isinstance(after, str) else _earlier(made, after, position) for after in one.after or ()]
+        made.append(new)
+    return made
+
+
+def _earlier(made: Sequence[model.NewJob], after: int, position: int) -> model.NewJob:
+    if not 0 <= after < position:
+        raise Invalid(f"after must have ids, or positions of earlier entries of the batch, not {after}", field="after")
+    return made[after]
 
 
 def new_job(tenant: TenantId, given: shapes.NewJob) -> model.NewJob:
@@ -76,6 +94,8 @@ def job(found: model.Job, attempts: list[model.Attempt] | None = None) -> shapes
         finished_at=found.finished_at,
         lease_expires_at=found.lease_expires_at,
         dead_reason=found.dead_reason,
+        after=list(found.after) or UNSET,
+        waiting_for=list(found.waiting_for) or UNSET,
         attempts=UNSET if attempts is None else [attempt(one) for one in attempts],
     )
 

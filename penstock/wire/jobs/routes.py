@@ -144,7 +144,7 @@ class JobRoutes:
         principal = request.principal
         given = read_body(_new_job, request.body)
         principal.require(Scope.SEND, given.queue_name)
-        made = await self._jobs.enqueue(contents.new_job(principal.tenant, given))
+        made = await self._jobs.enqueue(contents.new_jobs(principal.tenant, [given])[0])
         status: Literal["queued", "existing"] = "existing" if made.existing else "queued"
         return Response(201, _encode(shapes.EnqueuedJob(made.id, status)))
 
@@ -154,7 +154,7 @@ class JobRoutes:
         check_range("jobs", len(given), limits.BATCH_ENTRIES)
         for queue in {one.queue_name for one in given}:
             principal.require(Scope.SEND, queue)
-        made = await self._jobs.enqueue_batch([contents.new_job(principal.tenant, one) for one in given])
+        made = await self._jobs.enqueue_batch(contents.new_jobs(principal.tenant, given))
         return Response(201, _encode(shapes.EnqueuedJobs([one.id for one in made], len(made))))
 
     async def cancel(self, request: Request) -> Response:
@@ -208,6 +208,7 @@ class JobRoutes:
             error=given.error,
             retry=given.retry,
             retry_after_s=given.retry_after,
+            counts=given.spend_retry,
         )
         status, run_at = await self._jobs.fail(failure)
         return Response(200, _encode(shapes.NackedJob(job_id, status, run_at)))

@@ -31,6 +31,10 @@ _Retries = Annotated[int, _shown(limits.JOB_RETRIES, "How often it runs again af
 _RunAt = Annotated[datetime, Meta(description="Not before this moment; UTC unless it says otherwise.")]
 _UniqueKey = Annotated[str, Meta(description="A second job of the queue with this key is not stored.")]
 _UniqueSeconds = Annotated[int, _shown(limits.JOB_UNIQUE_S, "How long the key stands for the first job.")]
+_After = Annotated[
+    list[str | int],
+    Meta(description="Jobs that must be completed first: ids, or in a batch positions of earlier entries, from 0."),
+]
 _Delay = Annotated[float, _shown(limits.JOB_DELAY_S, "Seconds.")]
 _Worker = Annotated[str, Meta(description="Who asks; kept with the attempt.")]
 _LeaseSeconds = Annotated[int, _shown(limits.JOB_LEASE_S, "The lease ends so many seconds from now.")]
@@ -67,6 +71,7 @@ class NewJob(Strict):
     unique_key: _UniqueKey | None = None
     unique_seconds: _UniqueSeconds | None = None
     backoff: JobBackoff | None = None
+    after: _After | None = None
 
 
 class NewJobs(Strict):
@@ -92,6 +97,7 @@ class NackJob(Strict):
     error: Annotated[str, Meta(description="Its last 10 000 characters are kept.")]
     retry: Annotated[bool, Meta(description="False: the job is dead at once.")] = True
     retry_after: Annotated[_Delay, Meta(description="Stands in for what the backoff says.")] | None = None
+    spend_retry: Annotated[bool, Meta(description="False: the job runs again as if this attempt were not made.")] = True
 
 
 class BeatJob(Strict):
@@ -199,6 +205,8 @@ class Job(Struct, kw_only=True):
     finished_at: datetime | None = None
     lease_expires_at: datetime | None = None
     dead_reason: str | None = None
+    after: list[str] | UnsetType = UNSET
+    waiting_for: Annotated[list[str], Meta(description="Those of after that are not completed.")] | UnsetType = UNSET
     attempts: list[JobAttempt] | UnsetType = UNSET
 
 

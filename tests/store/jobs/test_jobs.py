@@ -41,6 +41,18 @@ def worker(store: Store, tenant: TenantId, clock: FakeClock) -> Worker:
 # Leasing
 
 
+async def test_an_attempt_that_does_not_count_spends_no_retry(worker: Worker) -> None:
+    [job_id] = await worker.enqueue("work", 1, max_retries=0)
+
+    failed = await worker.fail(await worker.lease_one(), "not mine", counts=False, retry_after_s=5)
+
+    assert failed.run_at == worker.clock.now() + timedelta(seconds=5)
+    job = await worker.get(job_id)
+    assert (job.status, job.retry_count, job.error) == (JobStatus.PENDING, 0, "not mine")
+    worker.clock.advance(seconds=5)
+    assert (await worker.fail(await worker.lease_one())).run_at is None
+
+
 async def test_a_job_is_leased_once(worker: Worker) -> None:
     [job_id] = await worker.enqueue("work", {"to": "ada"})
 
@@ -190,7 +202,7 @@ async def test_the_same_report_twice_in_a_batch_counts_once(worker: Worker) -> N
     leased = await worker.lease_one()
     entry = Completion(tenant=worker.tenant, id=leased.id, token=leased.token)
 
-    outcomes = await worker.jobs.complete_many([entry, entry], worker.clock.now())
+    outcomes, _ = await worker.jobs.complete_many([entry, entry], worker.clock.now())
 
     assert outcomes == [JobOutcome.DONE, JobOutcome.STALE]
     assert await worker.outcomes(job_id) == [(1, AttemptOutcome.COMPLETED)]
@@ -202,7 +214,7 @@ async def test_what_is_no_job_is_absent(worker: Worker, job_id: str) -> None:
     entry: dict[str, Any] = {"tenant": worker.tenant, "id": job_id, "token": UNKNOWN}
     now = worker.clock.now()
 
-    assert await worker.jobs.complete_many([Completion(**entry)], now) == [JobOutcome.ABSENT]
+    assert await worker.jobs.complete_many([Completion(**entry)], now) == ([JobOutcome.ABSENT], [])
     assert await worker.jobs.fail_many([Failure(**entry, error="")], now) == [Failed(JobOutcome.ABSENT)]
     assert await worker.jobs.beat_many([Heartbeat(**entry, lease_s=1)], now) == [JobOutcome.ABSENT]
     assert not await worker.jobs.cancel(worker.tenant, job_id, now)

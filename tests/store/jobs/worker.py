@@ -30,6 +30,8 @@ class Worker:
     def __init__(self, store: Store, tenant: TenantId, clock: FakeClock) -> None:
         self.store, self.tenant, self.clock = store, tenant, clock
         self.jobs = store.jobs
+        self.ready: list[tuple[TenantId, str]] = []
+        """Queues in which the last completion made jobs ready."""
 
     async def enqueue_one(self, queue: str = "work", payload: object = None, **fields: Any) -> Enqueued:
         entry = NewJob(tenant=self.tenant, queue=queue, payload=json.dumps(payload), **fields)
@@ -56,7 +58,7 @@ class Worker:
 
     async def complete(self, job: LeasedJob, result: str | None = None, *, token: str | None = None) -> JobOutcome:
         entry = Completion(tenant=self.tenant, id=job.id, token=token or job.token, result=result)
-        [outcome] = await self.jobs.complete_many([entry], self.clock.now())
+        [outcome], self.ready = await self.jobs.complete_many([entry], self.clock.now())
         return outcome
 
     async def fail(self, job: LeasedJob, error: str = "broken", **fields: Any) -> Failed:

@@ -31,7 +31,9 @@ from penstock.model.jobs import (
     LeasedJob,
     LeaseRequest,
     NewJob,
+    edges,
     running_attempt,
+    with_edges,
 )
 from penstock.model.tenants import TenantId
 from penstock.store.postgres.connections import Connections
@@ -73,8 +75,9 @@ class PostgresJobs:
         ids = await self._job_ids()
         queues = await self._made_queues([(entry.tenant, entry.queue) for entry in entries], now)
         traces = _column([entry.trace for entry in entries])
+        waits = edges(entries)
         row = await self._connections.row(
-            "enqueue_jobs" if traces is None else "enqueue_traced_jobs",
+            "enqueue_jobs_after" if waits else "enqueue_jobs" if traces is None else "enqueue_traced_jobs",
             _one_if_same([entry.tenant for entry in entries]),
             _one_if_same(queues),
             [entry.payload for entry in entries],
@@ -85,7 +88,8 @@ class PostgresJobs:
             _column([entry.unique_key for entry in entries]),
             _column([entry.unique_s for entry in entries]),
             now,
-            *([] if traces is None else [traces]),
+            *([traces] if waits or traces is not None else []),
+            *(_edge_columns(waits, ids) if waits else ()),
         )
         assert row is not None
         for entry in entries:
@@ -144,11 +148,17 @@ class PostgresJobs:
             result.jobs.append(LeasedJob(ids.encode(queue, row[3]), request.queue, str(row[4]), *tuple(row)[5:]))
         return results
 
-    async def complete_many(self, entries: Sequence[Completion], now: datetime) -> list[JobOutcome]:
+    async def complete_many(
+        self, entries: Sequence[Completion], now: datetime
+    ) -> tuple[list[JobOutcome], list[tuple[TenantId, str]]]:
         columns = await self._handle_columns(entries)
         results = _column([entry.result for entry in entries])
-        answers = await self._connections.value("complete_jobs", *columns, results, now)
-        return [_OUTCOMES[answer] for answer in answers]
+        row = await self._connections.row("complete_jobs", *columns, results, now)
+        assert row is not None
+        ready = list(zip(row["tenants"] or (), row["queues"] or (), strict=True))
+        for key in ready:
+            self._hints.forget(key)
+        return [_OUTCOMES[answer] for answer in row["answers"]], ready
 
     async def fail_many(self, entries: Sequence[Failure], now: datetime) -> list[Failed]:
         row = await self._connections.row(
@@ -158,6 +168,7 @@ class PostgresJobs:
             [entry.retry for entry in entries],
             _column([entry.retry_after_s for entry in entries]),
             [entry.spread for entry in entries],
+            _column([None if entry.counts else False for entry in entries]),
             now,
         )
         assert row is not None
@@ -189,7 +200,8 @@ class PostgresJobs:
         row = await self._connections.row("get_job", tenant, *await self._name_of(job_id))
         if row is None:
             raise JobNotFound()
-        return _job(row, await self._job_ids())
+        [job] = await self._with_edges([_job(row, await self._job_ids())])
+        return job
 
     async def attempts(self, tenant: TenantId, job_id: str) -> list[Attempt]:
         job = await self.get(tenant, job_id)
@@ -211,7 +223,18 @@ class PostgresJobs:
         number = _LAST if before is None else (await self._name_of(before))[1]
         ids = await self._job_ids()
         rows = await self._connections.rows("list_jobs", tenant, queue, states, number, limit, offset)
-        return [_job(row, ids) for row in rows]
+        return await self._with_edges([_job(row, ids) for row in rows])
+
+    async def _with_edges(self, jobs: list[Job]) -> list[Job]:
+        """The jobs, with what they come after."""
+        ids = await self._job_ids()
+        names = [await self._name_of(job.id) for job in jobs]
+        rows = await self._connections.rows("job_edges", [queue for queue, _ in names], [number for _, number in names])
+        found: dict[str, list[tuple[str, bool]]] = {}
+        for row in rows:
+            after = (ids.encode(row["after_queue_id"], row["after_id"]), row["done"])
+            found.setdefault(ids.encode(row["queue_id"], row["job_id"]), []).append(after)
+        return [with_edges(job, found[job.id]) if job.id in found else job for job in jobs]
 
     async def find_jobs(
         self,
@@ -331,6 +354,15 @@ def _job(row: Any, ids: JobIds) -> Job:
     state = values.pop("state")
     values["id"] = ids.encode(values.pop("queue_id"), values["id"])
     return Job(status=STATUSES[state], tenant=TenantId(values.pop("tenant_id")), **values)
+
+
+def _edge_columns(waits: Sequence[tuple[int, str | int]], ids: JobIds) -> list[list[int | None]]:
+    """Positions as SQL counts them, from 1; an id that is none of ours names no job."""
+    rows: list[tuple[int | None, ...]] = []
+    for position, after in waits:
+        queue, number = (ids.decode(after) or _NO_QUEUE) if isinstance(after, str) else (None, None)
+        rows.append((position + 1, queue, number, after + 1 if isinstance(after, int) else None))
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _backoff(backoff: Backoff | None) -> str | None:

@@ -23,14 +23,18 @@ select e.position::integer, t.trace
 from unnest($1::integer[], $2::bigint[]) with ordinality as e (queue_id, job_id, position)
 join penstock.job_traces as t on t.queue_id = e.queue_id and t.job_id = e.job_id;
 
+-- name: enqueue_jobs_after
+select e.numbers, e.existing
+from penstock.enqueue_jobs_after($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as e;
+
 -- name: lease_jobs
 select r.* from penstock.lease_jobs($1, $2, $3, $4, $5, $6, $7, $8) as r;
 
 -- name: complete_jobs
-select penstock.complete_jobs($1, $2, $3, $4, $5, $6);
+select c.answers, c.tenants, c.queues from penstock.complete_jobs($1, $2, $3, $4, $5, $6) as c;
 
 -- name: fail_jobs
-select f.answers, f.run_ats, f.queues from penstock.fail_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9) as f;
+select f.answers, f.run_ats, f.queues from penstock.fail_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as f;
 
 -- name: beat_jobs
 select penstock.beat_jobs($1, $2, $3, $4, $5, $6, $7, $8);
@@ -78,6 +82,12 @@ from (
 ) as n
 where n.bytes <= $3
 order by n.attempt, n.ended_at;
+
+-- name: job_edges
+select e.queue_id, e.job_id, e.after_queue_id, e.after_id, e.done
+from unnest($1::integer[], $2::bigint[]) as n (queue_id, id)
+join penstock.job_edges as e on e.queue_id = n.queue_id and e.job_id = n.id
+order by e.after_id;
 
 -- name: list_jobs
 select l.queue, (l.job).* from penstock.list_jobs($1, $2, $3, $4, $5, $6) as l;

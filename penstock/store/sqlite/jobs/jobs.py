@@ -32,7 +32,7 @@ from penstock.model.jobs import (
 )
 from penstock.model.tenants import TenantId
 from penstock.store.sqlite.connection import Database
-from penstock.store.sqlite.jobs import rules
+from penstock.store.sqlite.jobs import rules, waiting
 from penstock.store.sqlite.moments import maybe_moment, micros, moment
 from penstock.store.sqlite.session import Session
 from penstock.store.sqlite.tenants.audit import note_act
@@ -55,13 +55,15 @@ class SqliteJobs:
         self._database = database
 
     async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]:
-        return await self._database.write(lambda s: rules.enqueue_many(s, entries, micros(now)))
+        return await self._database.write(lambda s: _enqueue(s, entries, micros(now)))
 
     async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
         return await self._database.write(lambda s: rules.lease_many(s, requests, micros(now)))
 
-    async def complete_many(self, entries: Sequence[Completion], now: datetime) -> list[JobOutcome]:
-        return await self._database.write(lambda s: rules.complete_many(s, entries, micros(now)))
+    async def complete_many(
+        self, entries: Sequence[Completion], now: datetime
+    ) -> tuple[list[JobOutcome], list[tuple[TenantId, str]]]:
+        return await self._database.write(lambda s: _complete(s, entries, micros(now)))
 
     async def fail_many(self, entries: Sequence[Failure], now: datetime) -> list[Failed]:
         return await self._database.write(lambda s: rules.fail_many(s, entries, micros(now)))
@@ -158,12 +160,26 @@ def _traces(session: Session, ids: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _enqueue(session: Session, entries: Sequence[NewJob], now: int) -> list[Enqueued]:
+    made = rules.enqueue_many(session, entries, now)
+    waiting.hold(session, entries, made, rules.ids_of(session), now)
+    return made
+
+
+def _complete(
+    session: Session, entries: Sequence[Completion], now: int
+) -> tuple[list[JobOutcome], list[tuple[TenantId, str]]]:
+    outcomes, done = rules.complete_many(session, entries, now)
+    return outcomes, [queue for number in done for queue in waiting.release(session, number, now)]
+
+
 def _cancel(session: Session, tenant: TenantId, job_id: str, now: int) -> bool:
     name = rules.ids_of(session).decode(job_id)
     row = None if name is None else session.first("find_job", tenant=tenant, queue=name[0], id=name[1])
     if row is None or row["state"] not in (rules.READY, rules.DELAYED):
         return False
     rules.finish(session, row["id"], rules.CANCELLED, now)
+    waiting.cancel(session, [row["id"]], now)
     return True
 
 
@@ -174,7 +190,7 @@ def _get(session: Session, tenant: TenantId, job_id: str) -> Job:
         for query in ("find_job", "find_finished_job"):
             row = session.first(query, tenant=tenant, queue=name[0], id=name[1])
             if row is not None:
-                return _job(row, session.value("job_queue_name", id=name[0]), ids)
+                return waiting.shown(session, _job(row, session.value("job_queue_name", id=name[0]), ids), ids)
     raise JobNotFound()
 
 
@@ -215,7 +231,8 @@ def _list(
             rows = session.all(query, queue=known["id"], state=state, before=last, limit=limit + offset)
             found += [(row, known["name"]) for row in rows]
     found.sort(key=lambda pair: -pair[0]["id"])
-    return [_job(row, queue_name, ids) for row, queue_name in found[offset : offset + limit]]
+    page = [_job(row, queue_name, ids) for row, queue_name in found[offset : offset + limit]]
+    return [waiting.shown(session, job, ids) for job in page]
 
 
 def _find(
@@ -271,8 +288,11 @@ def _on_dead(
     else:
         decode = rules.ids_of(session).decode
         numbers = [name[1] for name in map(decode, ids) if name is not None][:limit]
-    done = sum(session.run(act[0], id=number, queue=known["id"], now=now).rowcount for number in numbers)
+    hit = [number for number in numbers if session.run(act[0], id=number, queue=known["id"], now=now).rowcount]
+    done = len(hit)
     if done:
+        if act[0] == "purge_job":
+            waiting.cancel(session, hit, now)
         note_act(session, tenant, actor, act[1], queue, json.dumps({"jobs": done}), now)
     return done
 
@@ -284,8 +304,10 @@ def _tend(session: Session, before: int, limit: int, now: int) -> tuple[int, lis
         done += count
         if revived:
             ready.append((TenantId(queue["tenant_id"]), queue["name"]))
-    for query in ("forget_dead_jobs", "forget_finished_jobs"):
-        done += session.run(query, before=before, limit=limit).rowcount
+    gone = [row["id"] for row in session.all("forget_dead_jobs", before=before, limit=limit)]
+    done += len(gone) + waiting.cancel(session, gone, now)
+    done += session.run("forget_finished_jobs", before=before, limit=limit).rowcount
+    session.run("forget_job_edges", before=before)
     session.run("forget_attempts", before=before)
     session.run("forget_job_keys", now=now)
     session.run("forget_job_traces", before=before)

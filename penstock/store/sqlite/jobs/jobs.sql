@@ -157,6 +157,54 @@ where id = :id;
 delete from jobs
 where id = :id;
 
+-- name: insert_edge
+insert into job_edges (queue_id, job_id, after_queue_id, after_id, done, created_at)
+values (:queue, :id, :after_queue, :after, :done, :now)
+on conflict do nothing;
+
+-- name: hold_job
+update jobs
+set state = 2, due_at = :due_at
+where id = :id
+  and exists (select 1 from job_edges where job_id = :id and done = 0);
+
+-- name: meet_edges
+update job_edges
+set done = 1
+where after_id = :id
+  and done = 0
+returning queue_id, job_id;
+
+-- name: release_held_job
+update jobs
+set state = iif(run_at > :now, 2, 0), due_at = max(run_at, :now), updated_at = :now
+where id = :id
+  and state = 2
+  and due_at = :due_at
+  and not exists (select 1 from job_edges where job_id = :id and done = 0);
+
+-- name: note_job_error
+update jobs
+set error = :error
+where id = :id
+  and state in (0, 2);
+
+-- name: list_edges
+select *
+from job_edges
+where job_id = :id
+order by after_id;
+
+-- name: forget_job_edges
+delete from job_edges
+where created_at < :before
+  and done = 1;
+
+-- name: job_queue
+select tenant_id, name
+from job_queues
+where id = :id;
+
 -- name: insert_finished_job
 insert into finished_jobs (
   id, queue_id, tenant_id, state, priority, run_at, created_at, started_at, finished_at, max_retries, retry_count,
@@ -190,7 +238,7 @@ order by attempt;
 -- name: fail_job
 update jobs
 set state = :state,
-    retry_count = retry_count + iif(:state = 3, 0, 1),
+    retry_count = retry_count + :spent,
     lease_token = null,
     error = :error,
     due_at = coalesce(:run_at, due_at),
@@ -276,7 +324,8 @@ where j.state in (1, 2)
 
 -- name: forget_dead_jobs
 delete from jobs
-where id in (select id from jobs where state = 3 and finished_at < :before limit :limit);
+where id in (select id from jobs where state = 3 and finished_at < :before limit :limit)
+returning id;
 
 -- name: forget_finished_jobs
 delete from finished_jobs

@@ -192,9 +192,10 @@ def _held(session: Session, handle: JobHandle, ids: JobIds) -> sqlite3.Row | Job
     return row
 
 
-def complete_many(session: Session, entries: Sequence[Completion], now: int) -> list[JobOutcome]:
+def complete_many(session: Session, entries: Sequence[Completion], now: int) -> tuple[list[JobOutcome], list[int]]:
+    """Outcomes, and the numbers of the jobs that are completed."""
     ids = ids_of(session)
-    outcomes = []
+    outcomes, done = [], []
     for entry in entries:
         row = _held(session, entry, ids)
         if isinstance(row, JobOutcome):
@@ -203,7 +204,8 @@ def complete_many(session: Session, entries: Sequence[Completion], now: int) -> 
         finish(session, row["id"], COMPLETED, now, entry.result)
         _note_attempt(session, row, "completed", None, now)
         outcomes.append(JobOutcome.DONE)
-    return outcomes
+        done.append(int(row["id"]))
+    return outcomes, done
 
 
 def finish(session: Session, number: int, state: int, now: int, result: str | None = None) -> None:
@@ -221,7 +223,7 @@ def _fail(session: Session, entry: Failure, ids: JobIds, now: int) -> Failed:
     if isinstance(row, JobOutcome):
         return Failed(row)
     run_at, state, reason = None, DEAD, None
-    if entry.retry and row["retry_count"] < row["max_retries"]:
+    if entry.retry and (row["retry_count"] < row["max_retries"] or not entry.counts):
         delay_s = entry.retry_after_s
         if delay_s is None:
             delay_s = _backoff(row).delay_s(row["retry_count"], entry.spread)
@@ -229,7 +231,10 @@ def _fail(session: Session, entry: Failure, ids: JobIds, now: int) -> Failed:
         state = DELAYED if run_at > now else READY
     else:
         reason = "it failed, and " + ("no retry is left" if entry.retry else "the worker asked for no retry")
-    session.run("fail_job", id=row["id"], state=state, error=entry.error, run_at=run_at, now=now, reason=reason)
+    spent = int(entry.counts and state != DEAD)
+    session.run(
+        "fail_job", id=row["id"], state=state, error=entry.error, run_at=run_at, now=now, reason=reason, spent=spent
+    )
     _note_attempt(session, row, "failed", entry.error, now)
     queue = session.value("job_queue_name", id=row["queue_id"])
     return Failed(JobOutcome.DONE, maybe_moment(run_at), queue)

@@ -22,6 +22,9 @@ $$;
 
 -- Ends attempts that failed. The job runs again later when the worker asks for a retry and one is left, else it is
 -- dead. Also returns when the job runs again, and its queue.
+drop function if exists penstock.fail_jobs(
+  bigint[], integer[], bigint[], uuid[], text[], boolean[], double precision[], double precision[], timestamptz
+);
 create or replace function penstock.fail_jobs(
   p_tenants bigint[],
   p_queues integer[],
@@ -31,6 +34,7 @@ create or replace function penstock.fail_jobs(
   p_retries boolean[],
   p_waits double precision[],
   p_spreads double precision[],
+  p_counts boolean[],
   p_now timestamptz,
   out answers text[],
   out run_ats timestamptz[],
@@ -52,9 +56,9 @@ begin
   queues := array_fill(null::text, array[cardinality(p_numbers)]);
   for v_entry in
     select e.*
-    from unnest(p_tenants, p_queues, p_numbers, p_tokens, p_errors, p_retries, p_waits, p_spreads) with ordinality as e (
-      tenant_id, queue_id, id, token, error, retry, wait_s, spread, position
-    )
+    from unnest(
+      p_tenants, p_queues, p_numbers, p_tokens, p_errors, p_retries, p_waits, p_spreads, p_counts
+    ) with ordinality as e (tenant_id, queue_id, id, token, error, retry, wait_s, spread, counts, position)
     -- In one order, so that two batches do not deadlock.
     order by e.queue_id, e.id, e.position
   loop
@@ -69,7 +73,7 @@ begin
       answers[v_entry.position] := penstock.answer_without_lease(v_entry.tenant_id, v_entry.queue_id, v_entry.id);
       continue;
     end if;
-    if v_entry.retry and v_job.retry_count < v_job.max_retries then
+    if v_entry.retry and (v_job.retry_count < v_job.max_retries or v_entry.counts is false) then
       v_wait := coalesce(v_entry.wait_s, penstock.job_backoff(v_job.backoff, v_job.retry_count, v_entry.spread));
       v_state := case when v_wait > 0 then 2 else 0 end;
       run_ats[v_entry.position] := p_now + make_interval(secs => v_wait);
@@ -78,18 +82,15 @@ begin
     end if;
     update penstock.jobs as j
     set state = v_state,
-        retry_count = case when v_state = 3 then j.retry_count else j.retry_count + 1 end,
+        retry_count = case when v_state = 3 or v_entry.counts is false then j.retry_count else j.retry_count + 1 end,
         lease_token = null,
         error = v_entry.error,
         due_at = coalesce(run_ats[v_entry.position], j.due_at),
         run_at = coalesce(run_ats[v_entry.position], j.run_at),
         updated_at = p_now,
         finished_at = case when v_state = 3 then p_now end,
-        dead_reason = case
-          when v_state <> 3 then null
-          when v_entry.retry then 'it failed, and no retry is left'
-          else 'it failed, and the worker asked for no retry'
-        end
+        dead_reason = case when v_state = 3 then 'it failed, and '
+          || case when v_entry.retry then 'no retry is left' else 'the worker asked for no retry' end end
     where j.queue_id = v_job.queue_id
       and j.id = v_job.id;
     insert into penstock.job_attempts (queue_id, job_id, attempt, started_at, ended_at, worker, outcome, error)

@@ -51,38 +51,47 @@ begin
 end;
 $$;
 
--- Completes jobs.
-create or replace function penstock.complete_jobs(
+drop function if exists penstock.complete_jobs(bigint[], integer[], bigint[], uuid[], text[], timestamptz);
+
+-- Completes jobs. Answers also the queues in which jobs became ready that had waited for these.
+create function penstock.complete_jobs(
   p_tenants bigint[],
   p_queues integer[],
   p_numbers bigint[],
   p_tokens uuid[],
   p_results text[],
-  p_now timestamptz
+  p_now timestamptz,
+  out answers text[],
+  out tenants bigint[],
+  out queues text[]
 )
-returns text[]
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_answers text[];
   v_position integer;
 begin
   perform penstock.make_job_day(p_now);
-  v_answers := penstock.complete_leased(p_tenants, p_queues, p_numbers, p_tokens, p_results, p_now);
-  if array_position(v_answers, null) is not null then
+  answers := penstock.complete_leased(p_tenants, p_queues, p_numbers, p_tokens, p_results, p_now);
+  if array_position(answers, null) is not null then
     for v_position in
-      select a.position from unnest(v_answers) with ordinality as a (answer, position) where a.answer is null
+      select a.position from unnest(answers) with ordinality as a (answer, position) where a.answer is null
     loop
-      v_answers[v_position] := penstock.complete_missed(
+      answers[v_position] := penstock.complete_missed(
         p_tenants[v_position], p_queues[v_position], p_numbers[v_position], p_tokens[v_position],
         p_results[v_position], p_now
       );
     end loop;
   end if;
   perform penstock.announce_limited(p_queues, p_now);
-  return v_answers;
+  select r.tenants, r.queues
+  into tenants, queues
+  from penstock.release_waiting(
+    array(select e.queue_id from unnest(p_queues, answers) as e (queue_id, answer) where e.answer = 'done'),
+    array(select e.id from unnest(p_numbers, answers) as e (id, answer) where e.answer = 'done'),
+    p_now
+  ) as r;
 end;
 $$;
 
@@ -199,9 +208,14 @@ begin
   if not found then
     return 'stale';
   end if;
-  return (
-    penstock.complete_jobs(array[p_tenant], array[p_queue], array[p_number], array[p_token], array[p_result], p_now)
-  )[1];
+  return coalesce(
+    (
+      penstock.complete_leased(
+        array[p_tenant], array[p_queue], array[p_number], array[p_token], array[p_result], p_now
+      )
+    )[1],
+    'stale'
+  );
 end;
 $$;
 
@@ -310,36 +324,19 @@ begin
 end;
 $$;
 
--- Cancels a pending job. Returns false when the job is not pending.
+-- Cancels a pending job, and all that wait for it. Returns false when the job is not pending.
 create or replace function penstock.cancel_job(p_tenant bigint, p_queue integer, p_number bigint, p_now timestamptz)
 returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_job penstock.jobs;
 begin
   perform penstock.make_job_day(p_now);
-  delete from penstock.jobs as j
-  where j.queue_id = p_queue
-    and j.id = p_number
-    and j.tenant_id = p_tenant
-    and j.state in (0, 2)
-  returning j.* into v_job;
-  if not found then
+  if penstock.job_state(p_tenant, p_queue, p_number) is null or not penstock.end_job(p_queue, p_number, null, p_now) then
     return false;
   end if;
-  insert into penstock.finished_jobs (
-    queue_id, id, tenant_id, run_at, created_at, started_at, finished_at, priority, max_retries, retry_count, attempts,
-    lease_lost_count, state, progress, worker, note, error, backoff, payload
-  )
-  values (
-    v_job.queue_id, v_job.id, v_job.tenant_id, v_job.run_at, v_job.created_at, v_job.started_at, p_now,
-    v_job.priority, v_job.max_retries, v_job.retry_count, v_job.attempts, v_job.lease_lost_count, 5, v_job.progress,
-    v_job.worker, v_job.note, v_job.error, v_job.backoff, v_job.payload
-  );
-  insert into penstock.job_changes (queue_id, pending, cancelled) values (p_queue, -1, 1);
+  perform penstock.cancel_waiting(array[p_queue], array[p_number], p_now);
   return true;
 end;
 $$;

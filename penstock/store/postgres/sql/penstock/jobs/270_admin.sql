@@ -130,23 +130,29 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_count integer;
+  v_gone bigint[];
 begin
-  delete from penstock.jobs as j
-  where j.ctid = any (
-    array(
-      select n.ctid
-      from penstock.jobs as n
-      where n.queue_id = p_queue
-        and n.tenant_id = p_tenant
-        and n.state = 3
-        and (p_numbers is null or n.id = any (p_numbers))
-      order by n.id
-      limit p_limit
-      for update skip locked
+  with gone as (
+    delete from penstock.jobs as j
+    where j.ctid = any (
+      array(
+        select n.ctid
+        from penstock.jobs as n
+        where n.queue_id = p_queue
+          and n.tenant_id = p_tenant
+          and n.state = 3
+          and (p_numbers is null or n.id = any (p_numbers))
+        order by n.id
+        limit p_limit
+        for update skip locked
+      )
     )
-  );
-  get diagnostics v_count = row_count;
+    returning j.id
+  )
+  select array_agg(g.id), count(*) into v_gone, v_count from gone as g;
   if v_count > 0 then
+    perform penstock.make_job_day(p_now);
+    perform penstock.cancel_waiting(array_fill(p_queue, array[v_count]), v_gone, p_now);
     insert into penstock.job_changes (queue_id, dead) values (p_queue, -v_count);
     perform penstock.note_act(
       p_tenant, p_actor, 'dead jobs purged', (select q.name from penstock.job_queues as q where q.id = p_queue),

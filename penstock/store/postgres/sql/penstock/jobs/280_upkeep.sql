@@ -54,12 +54,13 @@ begin
   perform penstock.fold_job_counts();
   perform penstock.forget_job_traces(p_now - p_retention, p_limit);
   -- Last, because it holds the days back from everyone until the commit.
-  done := done + penstock.forget_jobs(p_now - p_retention, p_limit);
+  done := done + penstock.forget_jobs(p_now - p_retention, p_limit, p_now);
 end;
 $$;
 
 -- Dead jobs from before a moment, and the days that ended before it.
-create or replace function penstock.forget_jobs(p_before timestamptz, p_limit integer)
+drop function if exists penstock.forget_jobs(timestamptz, integer);
+create or replace function penstock.forget_jobs(p_before timestamptz, p_limit integer, p_now timestamptz)
 returns integer
 language plpgsql
 security definer
@@ -67,6 +68,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_count integer;
+  v_queues integer[];
+  v_numbers bigint[];
 begin
   with gone as (
     delete from penstock.jobs as j
@@ -81,7 +84,7 @@ begin
         for update skip locked
       )
     )
-    returning j.queue_id
+    returning j.queue_id, j.id
   ),
   counted as (
     insert into penstock.job_changes (queue_id, dead)
@@ -89,7 +92,14 @@ begin
     from gone as g
     group by g.queue_id
   )
-  select count(*) into v_count from gone;
+  select count(*), array_agg(g.queue_id), array_agg(g.id) into v_count, v_queues, v_numbers from gone as g;
+  if v_count > 0 then
+    v_count := v_count + penstock.cancel_waiting(v_queues, v_numbers, p_now);
+  end if;
+  delete from penstock.job_edges as e
+  where e.ctid = any (
+    array(select n.ctid from penstock.job_edges as n where n.created_at < p_before and n.done limit p_limit)
+  );
   return v_count + penstock.drop_job_days(p_before);
 end;
 $$;

@@ -1,5 +1,7 @@
 -- The SQL API of jobs: functions users call inside their own transactions.
 
+drop function if exists penstock.enqueue_job(text, jsonb, integer, integer, timestamptz, text, integer, jsonb);
+
 -- Answers the id of the job, or of the earlier job that has the same unique_key.
 create or replace function penstock.enqueue_job(
   queue text,
@@ -9,7 +11,8 @@ create or replace function penstock.enqueue_job(
   run_at timestamptz default null,
   unique_key text default null,
   unique_s integer default 3600,
-  backoff jsonb default null
+  backoff jsonb default null,
+  after uuid[] default null
 )
 returns uuid
 language plpgsql
@@ -21,14 +24,15 @@ declare
   v_tenant bigint := penstock.current_tenant();
   v_queue integer;
   v_number bigint;
+  v_existing boolean;
 begin
   perform penstock.check_jobs(array[payload::text], array[priority], array[unique_key], array[run_at]);
   perform penstock.check_range('max_retries', max_retries, 0, 1000);
   perform penstock.check_range('unique_s', unique_s, 1, 2592000);
   perform penstock.check_backoff(backoff);
   v_queue := (penstock.make_job_queues(array[v_tenant], array[queue], v_now))[1];
-  select e.numbers[1]
-  into v_number
+  select e.numbers[1], e.existing[1]
+  into v_number, v_existing
   from penstock.enqueue_jobs(
     array[v_tenant],
     array[v_queue],
@@ -41,6 +45,16 @@ begin
     array[unique_s],
     v_now
   ) as e;
+  if cardinality(after) > 0 and v_existing is not true then
+    perform penstock.check_that('after', bool_and(n.number is not null), 'name jobs of this database')
+    from unnest(after) as a (id)
+    cross join lateral penstock.job_name(a.id) as n;
+    perform penstock.hold_jobs(
+      array_agg(v_tenant), array_agg(v_queue), array_agg(v_number), array_agg(n.queue_id), array_agg(n.number), v_now
+    )
+    from unnest(after) as a (id)
+    cross join lateral penstock.job_name(a.id) as n;
+  end if;
   return penstock.job_uuid(v_queue, v_number);
 end;
 $$;
