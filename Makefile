@@ -70,8 +70,11 @@ docs: $(DEVELOPMENT) ## Build the documentation as a site in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet $(ARGS)
 	@echo "Open build/site/index.html"
 
-bench: $(DEVELOPMENT) ## Measure the CPU time of a message over HTTP
-	@$(BIN)/python -m bench.cycle $(ARGS)
+bench: $(DEVELOPMENT) ## Compare with other queues: a table, charts in docs/img, rounds in bench/results
+	@$(BIN)/python -m bench.suite $(ARGS)
+
+bench-quick: $(DEVELOPMENT) ## Compare the CPU time of requests with bench/baseline.json, in a minute
+	@$(BIN)/python -m bench.quick $(ARGS)
 
 .PHONY: screenshots
 screenshots: $(DEVELOPMENT) tools ## Take pictures of the dashboard for docs/img

@@ -5,7 +5,7 @@ and on a SQLite file (synchronous = full), with natural batching and without. Th
 that run side by side, so that a noisy machine is noisy to both. CPU is that of the server and of PostgreSQL; the
 load generator's is shown apart.
 
-    make bench                              all of it, a few minutes
+    python -m bench.cycle                   all of it, a few minutes
     python -m bench.cycle --quick           the numbers that the ratios are computed from
     python -m bench.cycle --quick --door native --door sqs     what SQS costs beside the native door
     python -m bench.cycle --quick --store memory --door native --door simple --rounds 3     and the simple protocol

@@ -98,7 +98,7 @@ class Sqs:
 
     def __init__(self, host: str, queue: str, per_request: int) -> None:
         self._host, self._per_request = host, per_request
-        self._url = f"http://{host}/000000000000/{queue}"
+        self._url = queue if queue.startswith("http") else f"http://{host}/000000000000/{queue}"
         message = {"QueueUrl": self._url, "MessageBody": BODY}
         if per_request == 1:
             self.send = self._request("SendMessage", message)

@@ -12,6 +12,7 @@ import typer
 from penstock.cli import backups, lake, pipelines, running, sql
 from penstock.cli.commands import (
     audit,
+    bench,
     completion,
     contexts,
     demo,
@@ -47,6 +48,7 @@ app.command()(status.status)
 app.command()(status.top)
 app.command()(status.check)
 app.command()(demo.demo)
+app.command()(bench.bench)
 app.command("audit")(audit.list_acts)
 app.command()(completion.completion)
 app.command()(mcp.mcp)
