@@ -23,6 +23,8 @@ class Connection(asyncio.Protocol):
     """One request at a time over one keep-alive connection."""
 
     def __init__(self) -> None:
+        self.closed = False
+        """The server keeps no connection open, so that the next request needs a new one."""
         self._buffer = b""
         self._waiting: asyncio.Future[tuple[int, bytes]] | None = None
         self._transport: asyncio.WriteTransport | None = None
@@ -32,6 +34,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(exc or ConnectionError("the server closed the connection"))
 
@@ -53,6 +56,9 @@ class Connection(asyncio.Protocol):
             return
         body = self._buffer[end + 4 : end + 4 + length]
         self._buffer = b""
+        if head.startswith(b"http/1.0") or b"\r\nconnection: close" in head:
+            self.closed = True
+            self.close()
         assert self._waiting is not None
         self._waiting.set_result((int(head[9:12]), body))
 
@@ -167,8 +173,15 @@ class Load:
         self._deadline = time.perf_counter() + seconds
         self.tally = Tally()
 
-    async def _ask(self, connection: Connection, request: bytes) -> bytes:
+    async def _connect(self) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, self._host, self._port)
+        return connection
+
+    async def _ask(self, slot: list[Connection], request: bytes) -> bytes:
         start = time.perf_counter()
+        if slot[0].closed:
+            slot[0] = await self._connect()
+        connection = slot[0]
         status, body = await connection.ask(request)
         self.tally.latencies.append(time.perf_counter() - start)
         self.tally.requests += 1
@@ -177,17 +190,17 @@ class Load:
         return body
 
     async def _rounds(self) -> None:
-        _, connection = await asyncio.get_running_loop().create_connection(Connection, self._host, self._port)
+        slot = [await self._connect()]
         while self._left > 0 and time.perf_counter() < self._deadline:
             self._left -= self._per_request
-            await self._ask(connection, self._door.send)
-            found = self._door.found(await self._ask(connection, self._door.receive))
+            await self._ask(slot, self._door.send)
+            found = self._door.found(await self._ask(slot, self._door.receive))
             if not found:
                 self.tally.empty += 1
                 continue
-            await self._ask(connection, self._door.delete(found))
+            await self._ask(slot, self._door.delete(found))
             self.tally.messages += len(found)
-        connection.close()
+        slot[0].close()
 
     async def run(self, connections: int) -> None:
         await asyncio.gather(*(self._rounds() for _ in range(connections)))

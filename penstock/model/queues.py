@@ -154,7 +154,12 @@ class Message:
 
 def message_bytes(body: str, attributes: str | None, headers: str | None) -> int:
     """How much a message counts for in an answer."""
-    return sum(utf8_bytes(text) for text in (body, attributes, headers) if text is not None)
+    size = utf8_bytes(body)
+    if attributes is not None:
+        size += utf8_bytes(attributes)
+    if headers is not None:
+        size += utf8_bytes(headers)
+    return size
 
 
 def utf8_bytes(text: str) -> int:

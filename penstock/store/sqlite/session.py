@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,6 +57,10 @@ class Session:
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self._connection.execute(SQL[query], values)
+
+    def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The same statement for each of these values, prepared once."""
+        self._connection.executemany(SQL[query], rows)
 
     def all(self, query: str, /, **values: Any) -> list[sqlite3.Row]:
         return self._connection.execute(SQL[query], values).fetchall()

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from penstock import limits
 from penstock.errors import PenstockError
@@ -55,7 +56,7 @@ def peek(session: Session, tenant: TenantId, name: str, limit: int, now: int, sh
     messages: list[Message] = []
     size = 0
     for row in _peeked(session, queue, limit, now, shuffle):
-        messages.append(_message(row))
+        messages.append(_message(row, moment(row["visible_at"])))
         size += _bytes(row)
         if len(messages) >= limit or size >= limits.ANSWER_BYTES:
             break
@@ -208,15 +209,15 @@ def _claim(session: Session, queue: QueueRow, rows: list[sqlite3.Row], now: int,
     messages = []
     if queue.fifo:
         _line_up(session, rows)
+    session.run_many("claim_message", [{"id": row["id"], "now": now, "visible_at": visible_at} for row in rows])
+    hidden_until, received_at = moment(visible_at), moment(now)
     for row in rows:
-        session.run("claim_message", id=row["id"], now=now, visible_at=visible_at)
         if queue.fifo:
             session.touch(queue.bin_id, row["group_id"])
-        message = _message(row)
+        message = _message(row, hidden_until)
         message.lease = row["lease"] + 1
         message.receives += 1
-        message.first_received_at = message.first_received_at or moment(now)
-        message.visible_at = moment(visible_at)
+        message.first_received_at = message.first_received_at or received_at
         messages.append(message)
     # Later requests of the same call must find the groups as this one leaves them.
     session.settle()
@@ -230,22 +231,9 @@ def _line_up(session: Session, rows: list[sqlite3.Row]) -> None:
         session.run("line_up", id=row["id"], rank=rank)
 
 
-def _message(row: sqlite3.Row) -> Message:
+def _message(row: sqlite3.Row, visible_at: datetime) -> Message:
     return Message(
-        id=row["id"],
-        lease=0,
-        body=row["body"],
-        json=bool(row["json"]),
-        priority=row["priority"],
-        receives=row["receives"],
-        sent_at=moment(row["sent_at"]),
-        first_received_at=maybe_moment(row["first_received_at"]),
-        visible_at=moment(row["visible_at"]),
-        group_id=row["group_id"],
-        dedup_id=row["dedup_id"],
-        attributes=row["attributes"],
-        headers=row["headers"],
-        trace=row["trace"],
-        dead_letter_source=row["source"],
-        sequence=row["sequence"],
-    )
+        row["id"], 0, row["body"], bool(row["json"]), row["priority"], row["receives"], moment(row["sent_at"]),
+        maybe_moment(row["first_received_at"]), visible_at, row["group_id"], row["dedup_id"], row["attributes"],
+        row["headers"], row["trace"], row["source"], row["sequence"],
+    )  # fmt: skip
