@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.processes import Server
 
-FOLDER = Path(__file__).parent / ".peers"
+FOLDER = Path(__file__).parent.parent / ".venv" / "bench-peers"
 PACKAGES = {"moto": "moto[server]", "ministack": "ministack"}
 START_S = 60.0
 
