@@ -1,7 +1,7 @@
-"""`make bench-quick`: a few figures in less than a minute, as ratios to bench/baseline.json.
+"""`make bench-quick`: a few results in less than a minute, as ratios to bench/baseline.json.
 
 A machine that is busy, or another one, changes every figure. So a loop of plain Python is timed before each line, and
-figures are compared in units of that loop. Ratios above 1 are slower than the baseline; they are reported and never
+results are compared in units of that loop. Ratios above 1 are slower than the baseline; they are reported and never
 fail. `--write` makes this run the baseline.
 """
 

@@ -36,7 +36,7 @@ def bench(
 ) -> None:
     """Measure sends, receives and deletes against a server, in a queue that is dropped afterwards.
 
-    The clients run in this process and are written in Python: they limit the figures before a fast server does.
+    The clients run in this process and are written in Python: they limit the results before a fast server does.
     """
     lasts = seconds(duration)
     if not SHORTEST_S <= lasts <= LONGEST_S:
