@@ -150,7 +150,7 @@ async def test_every_page_is_accessible_fits_and_runs_nothing(browser: Browser, 
                 problems[f"{width} complaints"] = complaints
             await context.close()
 
-        assert problems == {}
+        assert problems == {}, json.dumps(problems, indent=1)
 
 
 async def test_the_policy_blocks_nothing_of_our_own(page: Page, request: pytest.FixtureRequest) -> None:
