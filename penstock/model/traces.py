@@ -35,3 +35,9 @@ def trace_of_publish(publish_id: str) -> str:
     """As a `traceparent` that is not sampled. The first half of the id stands for the span."""
     trace = trace_id_of_publish(publish_id)
     return f"00-{trace}-{trace[:16]}-00"
+
+
+def begun_by_publish(trace: str | None) -> bool:
+    """Whether `trace_of_publish` made it, so that no sender gave it."""
+    found = _W3C.fullmatch(trace) if trace is not None else None
+    return found is not None and found[0] == f"00-{found[1]}-{found[1][:16]}-00"

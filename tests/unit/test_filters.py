@@ -505,10 +505,10 @@ def test_many_alternatives_over_a_large_body_are_one_walk() -> None:
     with pytest.raises(Invalid, match="too complex"):
         parse(json.dumps({"$or": [{name: [1] for name in [*names, "more"]}, {"x": [1]}]}), "body")
 
-    began = time.perf_counter()
+    began = time.process_time()
     read.matches({}, body)
     parse(json.dumps({"$or": [{name: [1] for name in names}, {"x": [1]}]}), "body")
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_no_pattern_and_no_body_makes_a_match_slow() -> None:
@@ -519,11 +519,11 @@ def test_no_pattern_and_no_body_makes_a_match_slow() -> None:
     wide = json.dumps({"a": [{"b": "a" * 50 + "c", "c": number, "d": 2} for number in range(3000)]})
     nested = json.dumps({"a": {"b": ["a" * 200_000 + "c"], "c": 1, "d": 2}})
 
-    began = time.perf_counter()
+    began = time.process_time()
     assert not read.matches({}, wide)
     assert not read.matches({}, nested)
     assert not read.matches({}, '{"a":' + "[" * 900 + "]" * 900 + "}")
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 # Bounds
@@ -543,10 +543,10 @@ def test_a_body_made_to_be_slow_takes_bounded_time() -> None:
     arrays = [[subset] for subset in subsets] * 200
     body = json.dumps({"a": [arrays, *subsets * 500]})
 
-    began = time.perf_counter()
+    began = time.process_time()
 
     assert not policy.matches({}, body)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_search_with_too_many_choices_matches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

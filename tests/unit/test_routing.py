@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -92,8 +92,8 @@ def test_patterns_of_mixed_wildcards_are_matched_in_one_pass_over_the_key() -> N
         patterns.add(".".join(segments), number, number)
     key = ".".join(["a"] * 128)
 
-    began = perf_counter()
+    began = process_time()
     found = patterns.match(key)
 
     assert len(found) == 200
-    assert perf_counter() - began < 2
+    assert process_time() - began < 2

@@ -11,6 +11,7 @@ from penstock.engine.queues import receipts
 from penstock.engine.queues.messages import Messages
 from penstock.model import Message, Receive, Scope
 from penstock.model.arns import queue_arn
+from penstock.model.traces import begun_by_publish
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import attributes_md5, body_md5
 from penstock.wire.aws.errors import invalid_value
@@ -49,7 +50,7 @@ SYSTEM: dict[str, Reading] = {
     "SequenceNumber": lambda call, queue, message: sequence_number(message.id) if queue.endswith(".fifo") else None,
     "MessageDeduplicationId": lambda call, queue, message: message.dedup_id if queue.endswith(".fifo") else None,
     "MessageGroupId": lambda call, queue, message: message.group_id,
-    "AWSTraceHeader": lambda call, queue, message: message.trace,
+    "AWSTraceHeader": lambda call, queue, message: None if begun_by_publish(message.trace) else message.trace,
     "DeadLetterQueueSourceArn": lambda call, queue, message: (
         queue_arn(call.region, message.dead_letter_source) if message.dead_letter_source is not None else None
     ),

@@ -177,10 +177,10 @@ def test_cron_has_one_canonical_form_which_reads_as_itself(text: str, canonical:
     ids=range(15),
 )
 def test_a_bad_cron_text_is_refused_at_once(text: str, says: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ScheduleTextError, match=says.replace("(", r"\(").replace("*", r"\*")):
         cron.parse(text)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_a_day_that_never_comes_is_known_after_a_while() -> None:

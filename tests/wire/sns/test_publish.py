@@ -133,6 +133,15 @@ async def test_the_trace_of_a_request_reaches_the_queue(both: Both) -> None:
     assert found["Attributes"]["AWSTraceHeader"] == trace
 
 
+async def test_a_publish_without_a_trace_shows_none(both: Both) -> None:
+    topic, url = await both.pair()
+
+    await both.sns.publish(topic, "x")
+
+    (found,) = await both.messages(url)
+    assert "AWSTraceHeader" not in found["Attributes"]
+
+
 async def test_a_topic_may_be_named_as_target(both: Both) -> None:
     topic, url = await both.pair()
 
