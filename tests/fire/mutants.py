@@ -349,8 +349,8 @@ def confirms_cancels_without_cancelling(engine: Engine) -> None:
 @mutant("job lost", "attempts")
 def confirms_acks_without_completing(engine: Engine) -> None:
     def make(plain: Verb) -> Verb:
-        async def complete_many(entries: Sequence[Completion], now: datetime) -> list[JobOutcome]:
-            return [JobOutcome.DONE for _ in entries]
+        async def complete_many(entries: Sequence[Completion], now: datetime) -> tuple[list[JobOutcome], list[Any]]:
+            return [JobOutcome.DONE for _ in entries], []
 
         return complete_many
 

@@ -1,8 +1,13 @@
-"""One Spark session for all these tests: it takes ten seconds to start."""
+"""One Spark session for all these tests: it takes ten seconds to start.
+
+Tests that run whole pipelines on it are slow ones. Those of the data sources and of the lake, and those of the parts of
+pipelines that need no Spark, belong to every run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,6 +24,17 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """For a handful of rows, compiling a plan takes longer than interpreting it. Tests with their own Spark compile."""
+
+
+HERE = Path(__file__).parent
+WHOLE_PIPELINES = ("change_data", "importing", "insights", "pipelines", "tables")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = [HERE / name for name in WHOLE_PIPELINES]
+    for item in items:
+        if item.path.parent in folders and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -43,6 +43,7 @@ MODULES = {
     "import": "importing:Import",
     "insights": "insights:Insights",
     "replay": "replay:Replay",
+    "tables": "tables.pipeline:Tables",
 }
 
 

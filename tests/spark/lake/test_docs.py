@@ -19,6 +19,7 @@ from tests.test_docs import blocks, page, quoted, rows, section
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.slow
 def test_the_programs_of_the_page_run(
     spark: SparkSession, dsn: str, database: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

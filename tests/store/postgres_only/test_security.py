@@ -22,6 +22,7 @@ INLINED = {
     "group_key",
     "next_lease",
     "job_place",
+    "job_waits",
     "facts",
     "queue_facts",
     "job_facts",

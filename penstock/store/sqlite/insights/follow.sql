@@ -51,7 +51,7 @@ limit :limit;
 -- name: fifo_groups
 select g.group_id, g.messages, f.id as first_id, f.state, f.visible_at, f.receives
 from (
-  select m.group_id, m.bin_id, count(*) as messages
+  select looked_at.group_id, looked_at.bin_id, count(*) as messages
   from (
     select n.group_id, n.bin_id
     from queues as q
@@ -60,9 +60,9 @@ from (
     and q.name = :queue
     and n.group_id is not null
     limit :among
-  ) as m
-  group by m.group_id, m.bin_id
-  order by messages desc, m.group_id
+  ) as looked_at
+  group by looked_at.group_id, looked_at.bin_id
+  order by messages desc, looked_at.group_id
   limit :limit
 ) as g
 join messages as f on f.id = (
