@@ -129,6 +129,12 @@ def test_names_cannot_leave_their_place_in_the_path() -> None:
     assert made.request.path == "/v1/jobs/..%2Fqueues%3Fx%3D%2F"
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_segments_that_http_clients_resolve_are_refused(name: str) -> None:
+    with pytest.raises(errors.Invalid, match="cannot be part of a URL"):
+        Client("http://test", "t", transport=Scripted()).queues.get(name)
+
+
 def test_jobs_are_listed_page_by_page() -> None:
     pages = [answer(200, {"items": [JOB, JOB], "next_cursor": "next"}), answer(200, {"items": [JOB]})]
 

@@ -70,6 +70,9 @@ def segment(name: str | int) -> str:
     """A name as a part of a path."""
     if name == "":
         raise Invalid("a name must not be empty")
+    if name in (".", ".."):
+        # HTTP clients resolve these segments, so the request would reach another path.
+        raise Invalid(f'the name "{name}" cannot be part of a URL')
     return quote(str(name), safe="")
 
 
