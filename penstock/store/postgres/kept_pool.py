@@ -41,7 +41,7 @@ class KeptPool:
     async def _acquire(self) -> Any:
         while self._free:
             connection = self._free.pop()
-            if not connection.is_closed():
+            if not is_lost(connection):
                 return connection
             await self._pool.release(connection)
         self._waiting += 1
@@ -71,3 +71,11 @@ class KeptPool:
 
     def terminate(self) -> None:
         self._pool.terminate()
+
+
+def is_lost(connection: Any) -> bool:
+    """Whether the server has closed it. asyncpg's pool takes such a connection back, and then it answers nothing."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from penstock.clock import FakeClock
 from penstock.errors import Unavailable
 from penstock.model import DEFAULT_TENANT, QueueSettings, Send
 from penstock.store.postgres.connections import RETRIES, Connections
+from penstock.store.postgres.kept_pool import is_lost
 from penstock.store.postgres.store import PostgresStore
 
 
@@ -21,6 +23,28 @@ async def connections(postgres_dsn: str) -> AsyncIterator[Connections]:
     await connections.open()
     yield connections
     await connections.close()
+
+
+async def test_a_connection_that_the_server_closed_is_not_used_again(
+    connections: Connections, postgres_dsn: str
+) -> None:
+    kept: list[Any] = []
+
+    async def ask(connection: Any) -> int:
+        kept.append(connection)
+        return int(await connection.fetchval("select pg_backend_pid()"))
+
+    used = await connections.call(ask, True)
+    other = await asyncpg.connect(postgres_dsn)
+    try:
+        assert await other.fetchval("select pg_terminate_backend($1, 10000)", used)
+    finally:
+        await other.close()
+    async with asyncio.timeout(10):
+        while not is_lost(kept[0]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    assert await connections.call(lambda connection: connection.fetchval("select 42"), True) == 42
 
 
 FAULTS = [asyncpg.InternalServerError, asyncpg.UndefinedTableError]
