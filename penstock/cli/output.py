@@ -99,9 +99,9 @@ def text(value: Any) -> str:
             return _safe(",".join(map(str, value)))
         case list() | dict():
             return _safe(json.dumps(value, ensure_ascii=False))
-        case str() if "\n" in value.strip():
-            # A traceback on one line helps nobody; --json has all of it.
-            return _safe(value.strip().partition("\n")[0].rstrip()) + " …"
+        case str() if "\nTraceback (most recent call last)" in value:
+            # On one line it helps nobody; --json has all of it.
+            return _safe(value.partition("\n")[0]) + " …"
         case _:
             return _safe(str(value))
 

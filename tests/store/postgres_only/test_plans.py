@@ -37,7 +37,6 @@ INDEXES = {
     "groups": "messages_pkey",
     "delete": "messages_pkey",
     "delete_in_queues": "messages_pkey",
-    "delete_batch": "messages_pkey",
     "finish": "messages_pkey",
     "receive": "messages_ready",
     "pop": "messages_ready",

@@ -128,19 +128,7 @@ begin
   if not found then
     perform penstock.find_queue(v_tenant, p_queue);
   end if;
-  if not v_queue.fifo and not v_queue.archive and p_leases is null then
-    -- hot: delete_batch
-    with gone as (
-      delete from penstock.messages as m
-      where m.bin_id = v_queue.bin_id
-        and m.id = any (p_ids)
-      returning m.id
-    )
-    select array_agg(g.id)
-    into v_done
-    from gone as g;
-    -- end
-  elsif not v_queue.fifo then
+  if not v_queue.fifo then
     v_tids := array(
       -- hot: finish
       select n.ctid
