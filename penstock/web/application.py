@@ -8,12 +8,12 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from penstock.auth import Authenticator
 from penstock.engine import Engine
-from penstock.web import assets
+from penstock.web import assets, security
 from penstock.web.charts import Charts
 from penstock.web.pages.admin import AdminPages
 from penstock.web.pages.deliveries import DeliveryPages
@@ -30,6 +30,9 @@ from penstock.web.reference import sections
 from penstock.web.session import Session
 from penstock.web.settings import WebSettings
 from penstock.web.site import Page, Site
+
+NOT_FOUND = {"error": "there is nothing at this path", "code": "NotFound", "field": "path"}
+"""For programs: a browser says that it takes HTML, and gets a page."""
 
 
 def build(
@@ -53,7 +56,9 @@ def build(
         return Response(assets.content(name), media_type=assets.TYPES[name], headers=headers)
 
     async def missing(request: Request, error: Exception) -> Response:
-        return site.missing()
+        if "text/html" in request.headers.get("accept", ""):
+            return site.missing()
+        return JSONResponse(NOT_FOUND, 404, headers=security.HEADERS)
 
     async def wrong_method(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -54,6 +54,15 @@ async def test_pages_run_under_a_strict_policy(client: httpx.AsyncClient, path: 
     assert all(script.startswith(' src="/static/') for script in re.findall(r"<script([^>]*)>", answer.text))
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_only_browsers_get_a_page_for_an_unknown_path(client: httpx.AsyncClient, method: str) -> None:
+    program = await client.request(method, "/nowhere", json={})
+    person = await client.request(method, "/nowhere", json={}, headers={"Accept": "text/html,*/*;q=0.8"})
+
+    assert (program.status_code, program.json()["code"]) == (404, "NotFound")
+    assert (person.status_code, "There is nothing at this address" in person.text) == (404, True)
+
+
 async def test_every_file_a_page_asks_for_is_there(client: httpx.AsyncClient) -> None:
     text = (await client.get("/docs")).text
     wanted = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', text))
