@@ -2,7 +2,7 @@
 
 On the embedded PostgreSQL, durable, over the loopback. One Spark session for everything: all cores, Parquet with zstd,
 the settings of `penstock.spark.running.session`. Ways that are compared take turns, after two rounds to warm up, and
-the best round of each counts; CPU is that of Spark (Java and Python) and of PostgreSQL, per row.
+the median round of each counts; CPU is that of Spark (Java and Python) and of PostgreSQL, per row.
 
     python -m bench.spark                    everything, some minutes
     python -m bench.spark --quick            less of it, two minutes
@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from bench.processes import conditions
 from bench.spark_latency import PER_SECOND, TICK_S, latencies
 from bench.spark_reads import Reads, drain, fill
-from bench.spark_setting import Connection, Found, Server, in_turns, jdbc_driver, serving
+from bench.spark_setting import Connection, Found, Server, in_turns, jdbc_driver, middle, serving
 from bench.spark_writes import DOOR, LIKE_EVENTS, PLAIN, Writes
 from bench.streams import Report
 from penstock.spark.running.session import session
@@ -47,7 +47,7 @@ class Scale:
 
 
 FULL = Scale(events=2_000_000, drained=1_000_000, written=1_000_000, rounds=3, live_s=25)
-QUICK = Scale(events=500_000, drained=300_000, written=200_000, rounds=2, live_s=10)
+QUICK = Scale(events=500_000, drained=300_000, written=200_000, rounds=3, live_s=10)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Bench:
         found = in_turns(self.scale.rounds, events, ways)
         print(f"read of {events:,} events into Parquet; ours makes {count} partitions, JDBC gets {count} or has one")
         self._show("read", found)
-        self._compare(f"read, {count} partitions each", found, "JDBC, same partitions", "ours, by itself", 0.95)
+        self._compare(f"read, {count} partitions each", found, "JDBC, same partitions", "ours, by itself", 1.0)
         self._compare("read, nobody says how to split", found, "JDBC, no bounds", "ours, by itself", 1.5)
 
     def write(self) -> None:
@@ -91,8 +91,8 @@ class Bench:
         print(f"write of {rows:,} rows; JDBC with batches of 10 000, rewritten to inserts of many rows")
         self._show("write", found)
         if self.has_jdbc:
-            self._compare("write, JDBC's with both indexes", found, "JDBC, like events", "ours, direct", 1.8)
-            self._compare("write, ours once each", found, "JDBC, like events", "ours, exactly once", 1.8)
+            self._compare("write, JDBC's with both indexes", found, "JDBC, like events", "ours, direct", 1.9)
+            self._compare("write, ours once each", found, "JDBC, like events", "ours, exactly once", 1.9)
             self._compare("write, JDBC's without index", found, "JDBC, plain table", "ours, direct", None)
             self._compare("write, JDBC's by a trigger", found, "JDBC, into the stream", "ours, direct", None)
 
@@ -102,19 +102,19 @@ class Bench:
         reads = Reads(self.spark, self.server, self.folder, "drained", "", events)
         ways = {"ours, by itself": reads.ours(None)}
         batch = in_turns(self.scale.rounds, events, ways)["ours, by itself"]
-        best = (0.0, 0)
+        rates: list[tuple[float, int]] = []
         for number in range(self.scale.rounds):
             place = self.folder / f"drain-{number}"
             place.mkdir()
             drained, seconds, triggers = drain(self.spark, self.server, "drained", place)
             if drained != events:
                 raise SystemExit(f"{drained} events were drained, not {events}")
-            best = max(best, (events / seconds, triggers))
-        rate, triggers = best
+            rates.append((events / seconds, triggers))
+        rate, triggers = middle(rates, lambda one: one[0])
         self.report.fact(
             f"drain of {events:,} events in {triggers} triggers: {rate:,.0f}/s of trigger time, "
-            f"{rate / batch.rate:.2f} of the read rate of {batch.rate:,.0f}/s; promised 250,000/s or 0.60",
-            rate >= 250_000 or rate / batch.rate >= 0.6,
+            f"{rate / batch.rate:.2f} of the read rate of {batch.rate:,.0f}/s; promised 0.70",
+            rate / batch.rate >= 0.7,
         )
 
     def latency(self) -> None:
@@ -151,10 +151,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--install-driver", action="store_true", help="install the JDBC driver by apt-get, as root")
+    parser.add_argument("--driver", type=Path, metavar="JAR", help="the JDBC driver. Default: that of Debian")
     given = parser.parse_args()
     scale = QUICK if given.quick else FULL
     cores = os.cpu_count() or 1
-    jar = jdbc_driver(given.install_driver)
+    jar = jdbc_driver(given.driver, given.install_driver)
     report = Report()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         root = Path(folder)

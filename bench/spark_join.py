@@ -1,8 +1,9 @@
 """Does a stream that is joined with a table see the table as of each micro-batch?
 
-10 000 jobs are written in random order and in portions, each before its event. A query joins the events with the jobs.
-It is restarted four times, and stands still for longer than PostgreSQL keeps the snapshot of the table. Every event
-must find its job.
+10 000 jobs are written in random order, over 20 rounds. Each has an event in three random rounds, some of them before
+the job exists. Every round also changes the jobs that are there. A query joins the events with the jobs. It is
+restarted four times, and stands still for longer than PostgreSQL keeps the snapshot of the table. Every event must be
+joined with its job as the job was in the round of the event, and with nothing when it did not exist.
 
     python -m bench.spark_join                    some minutes
     python -m bench.spark_join --jobs 1000 --pause 0
@@ -28,6 +29,7 @@ from bench.streams import Report
 from penstock.spark.running.session import session
 
 ROUNDS = 20
+EVENTS = 3
 RESTARTS = (4, 8, 12, 16)
 PAUSES = (6, 14)
 
@@ -42,13 +44,14 @@ from penstock.job_queues as q, unnest(%s::bigint[]) as n
 
 
 def started(spark: SparkSession, server: Server, folder: Path) -> StreamingQuery:
+    number = f.split("value", " ")
     events = (
         spark.readStream.format("penstock")
         .options(url=server.url, subscribe="orders", consumer="join", startingOffsets="earliest")
-        .load().select(f.col("value").cast("bigint").alias("wanted"))
+        .load().select(number[0].cast("bigint").alias("wanted"), number[1].cast("int").alias("round"))
     )  # fmt: skip
-    jobs = spark.read.format("penstock").options(url=server.url, table="jobs", columns="id,status").load()
-    joined = events.join(jobs, events["wanted"] == jobs["id"], "left").select("wanted", "id")
+    jobs = spark.read.format("penstock").options(url=server.url, table="jobs", columns="id,attempts").load()
+    joined = events.join(jobs, events["wanted"] == jobs["id"], "left").select("wanted", "round", "id", "attempts")
     return (
         joined.writeStream.format("penstock_lake").option("checkpointLocation", str(folder / "checkpoint"))
         .start(str(folder / "joined"))
@@ -62,8 +65,10 @@ def main() -> None:
     given = parser.parse_args()
     report = Report()
     print(f"conditions: {conditions()}", flush=True)
-    ids = [*range(1, given.jobs + 1)]
-    random.Random(21).shuffle(ids)
+    chance = random.Random(21)
+    written = {number: chance.randrange(ROUNDS) for number in range(1, given.jobs + 1)}
+    sent = [(number, chance.randrange(ROUNDS)) for number in written for _ in range(EVENTS)]
+    chance.shuffle(sent)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as made:
         folder = Path(made)
         with serving(folder / "data") as server, psycopg.connect(server.url, autocommit=True) as connection:
@@ -74,9 +79,11 @@ def main() -> None:
             spark = session("join", settings={"spark.log.level": "ERROR"})
             query = started(spark, server, folder)
             for number in range(ROUNDS):
-                portion = ids[number::ROUNDS]
-                connection.execute(_ENQUEUE, [portion])
-                connection.execute("select pgque.send_batch('orders', 'made', %s::text[])", [[*map(str, portion)]])
+                new = [job for job, at in written.items() if at == number]
+                connection.execute(_ENQUEUE, [new])
+                connection.execute("update penstock.jobs set attempts = %s", [number])
+                events = [f"{job} {at}" for job, at in sent if at == number]
+                connection.execute("select pgque.send_batch('orders', 'made', %s::text[])", [events])
                 connection.execute("select pgque.tick_now('orders')")
                 query.processAllAvailable()
                 if number in RESTARTS:
@@ -87,12 +94,14 @@ def main() -> None:
             query.stop()
             rows = spark.read.format("penstock_lake").load(str(folder / "joined")).collect()
             spark.stop()
-    right = sorted((row["wanted"], row["id"]) for row in rows) == [(number, number) for number in sorted(ids)]
-    lost = sum(row["id"] is None for row in rows)
+    found = sorted(tuple(row) for row in rows if row["id"] is not None)
+    missing = sorted(tuple(row)[:2] for row in rows if row["id"] is None)
     report.fact(
-        f"{len(rows):,} of {given.jobs:,} events arrived once, {lost} without their job; {len(RESTARTS)} restarts,"
-        f" two pauses of {given.pause:.0f} s",
-        right,
+        f"{len(rows):,} of {len(sent):,} events of {given.jobs:,} jobs arrived once, {len(RESTARTS)} restarts,"
+        f" two pauses of {given.pause:.0f} s: {len(found):,} joined with the job as of their round,"
+        f" {len(missing):,} with nothing, before the job was written",
+        found == sorted((job, at, job, at) for job, at in sent if written[job] <= at)
+        and missing == sorted((job, at) for job, at in sent if written[job] > at),
     )
     sys.exit(0 if report.kept else 1)
 

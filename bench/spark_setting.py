@@ -13,11 +13,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -26,6 +26,7 @@ from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 
 Connection = psycopg.Connection[Any]
+T = TypeVar("T")
 
 JAR = Path("/usr/share/java/postgresql.jar")
 PACKAGE = "libpostgresql-jdbc-java"
@@ -72,8 +73,10 @@ def serving(folder: Path) -> Iterator[Server]:
         embedded.stop()
 
 
-def jdbc_driver(install_missing: bool) -> Path | None:
-    """The JDBC driver of Debian's package; None when it is not installed. Installs it only when asked to."""
+def jdbc_driver(given: Path | None, install_missing: bool) -> Path | None:
+    """The given JDBC driver, or that of Debian's package; None when there is none. Installs it only when asked to."""
+    if given is not None:
+        return given
     if install_missing and not JAR.exists() and os.geteuid() == 0 and shutil.which("apt-get"):
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", PACKAGE]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -83,7 +86,7 @@ def jdbc_driver(install_missing: bool) -> Path | None:
         return JAR
     print(
         f"The JDBC driver (Debian package {PACKAGE}) is not installed, so there is no comparison with it;"
-        " --install-driver installs it as root.",
+        " --install-driver installs it as root, --driver names another file.",
         file=sys.stderr,
     )
     return None
@@ -132,12 +135,17 @@ class Way:
 
 
 def in_turns(rounds: int, rows: int, ways: Mapping[str, Way]) -> dict[str, Found]:
-    """The best round of each: what else the machine does only ever slows down. The first ones warm Java up."""
+    """The median round of each. The first ones warm Java up."""
     found: dict[str, list[Found]] = {name: [] for name in ways}
     for _ in range(WARM_UP + rounds):
         for name, way in ways.items():
             found[name].append(way.measured(rows))
-    return {name: max(each[WARM_UP:], key=lambda one: one.rate) for name, each in found.items()}
+    return {name: middle(each[WARM_UP:], lambda one: one.rate) for name, each in found.items()}
+
+
+def middle(found: Sequence[T], key: Callable[[T], float]) -> T:
+    """The median; of an even number, the lower of the two in the middle."""
+    return sorted(found, key=key)[(len(found) - 1) // 2]
 
 
 def _spent() -> dict[tuple[int, bool], float]:

@@ -46,6 +46,20 @@ def tree(path: Root, storage: Storage = None, as_json: Json = False) -> None:
     print_rows(rows, as_json, NONE.format(path))
 
 
+@app.command("sql")
+def sql(
+    path: Root,
+    database: Annotated[str, typer.Option(help="Database of the catalog.")] = "lake",
+    storage: Storage = None,
+) -> None:
+    """Print SQL that makes the tables known to Spark's catalog, as views."""
+    with one_line_errors(False):
+        from penstock.spark.lake.catalog import statements
+
+        for _, text in statements(path, database=database, storage=storage_options(storage)):
+            print(f"{text};")
+
+
 @app.command("compact")
 def compact(
     path: Root,

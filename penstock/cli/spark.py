@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,7 @@ from penstock.cli.options import on_store, parse_duration
 from penstock.cli.output import print_rows
 from penstock.config import Settings, redact
 from penstock.errors import Invalid, PenstockError, Unavailable
+from penstock.spark.running.reachability import check_reachable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,17 +80,14 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
             raise Invalid("--master and --remote exclude each other")
         interval_s = None if interval is None else parse_duration(interval).total_seconds()
         spark_settings = dict(_pair(text) for text in conf or [])
-        from penstock.server.stores import postgres
+        checked: list[str] = []
 
         def start(pipeline: Pipeline) -> None:
             from penstock.spark.pipelines.preflight import check_settings, prepared
-            from penstock.spark.running.reachability import check_reachable
 
-            began = time.monotonic()
             check_settings(pipeline, follow=follow, lake=lake, checkpoints=checkpoints)
-            check_reachable(master, remote)
             with (
-                postgres(settings) as url,
+                nullcontext(checked[0]) if checked else _postgres(settings) as url,
                 prepared(pipeline, url=url, lake=lake, local=remote is None) as claims,
                 spark_session(master, remote, spark_settings, verbose) as spark,
             ):
@@ -98,8 +96,15 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
                     checkpoints=checkpoints, claims=claims, began=began,
                 )  # fmt: skip
 
-        with one_line_errors(verbose), _in_environment(storage_options(storage)):
-            command(start, **others)
+        began = time.monotonic()
+        with one_line_errors(verbose):
+            # Before the command imports PySpark, which takes seconds. Starting an embedded PostgreSQL takes longer.
+            check_reachable(master, remote)
+            if settings.store == "postgres":
+                with _postgres(settings) as url:
+                    checked.append(url)
+            with _in_environment(storage_options(storage)):
+                command(start, **others)
 
     own = inspect.signature(run, eval_str=True).parameters.values()
     given = inspect.signature(command, eval_str=True).parameters.values()
@@ -112,6 +117,12 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         ]
     )
     return on_store(run)
+
+
+def _postgres(settings: Settings) -> AbstractContextManager[str]:
+    from penstock.server import stores
+
+    return stores.postgres(settings)
 
 
 def run_with_display(pipeline: Pipeline, **settings: Any) -> None:
@@ -214,6 +225,9 @@ def storage_options(given: list[str] | None) -> dict[str, str]:
 @contextmanager
 def _in_environment(storage: dict[str, str]) -> Iterator[None]:
     """Pass storage options in the environment, so that no plan, log or process list shows them."""
+    if not storage:
+        yield
+        return
     from penstock.spark.lake.storage import resolved
     from penstock.spark.running.environment import environment
 

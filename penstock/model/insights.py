@@ -82,3 +82,5 @@ class Finding:
     now: float
     detail: str | None
     """Example of an error."""
+    points: tuple[tuple[datetime, float], ...] = ()
+    """How the number got there, by hour; of `filling` by minute, with a forecast after now. Empty unless asked for."""

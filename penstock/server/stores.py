@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PATIENCE_S = 3.0
+"""How long PostgreSQL may take to accept a connection of a command whose user waits for an answer."""
+
 CLOSE_S = 5.0
 """A database that hangs must not keep a server from stopping."""
 
@@ -117,6 +120,8 @@ def _clearly(settings: Settings) -> Iterator[None]:
 
 def _why(error: BaseException) -> str:
     """What it says and what it came from, each once: that a database cannot be reached, its cause tells better."""
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
     said, cause = str(error) or type(error).__name__, error.__cause__
     if cause is not None:
         told = str(cause) or type(cause).__name__
@@ -211,7 +216,7 @@ def postgres(settings: Settings) -> Iterator[str]:
 
         assert found.dsn is not None
         with _clearly(settings):
-            missing = asyncio.run(migrations.migrate(found.dsn, dry_run=True))
+            missing = asyncio.run(migrations.migrate(found.dsn, dry_run=True, patience_s=PATIENCE_S))
         if missing:
             raise Unsupported(
                 f"{describe(settings)} is not up to date, missing: {_shortened(missing)}. If it is the right database,"

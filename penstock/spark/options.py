@@ -11,6 +11,7 @@ from typing import Any
 
 TABLES = (
     "events", "messages", "archive", "dead_letters", "jobs", "attempts", "deliveries", "facts", "insights",
+    "findings",
 )  # fmt: skip
 
 ALIASES = {

@@ -46,10 +46,13 @@ class InsightStore(Protocol):
     async def findings(self, tenant: TenantId, now: datetime, *, all_tenants: bool, limit: int) -> Sequence[Finding]:
         """The most remarkable of each question first, up to `limit` of each."""
 
+    async def with_points(self, tenant: TenantId, now: datetime, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """The same findings, with the points of their charts."""
+
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
     raise Unsupported("insights require PostgreSQL; this server runs on SQLite")
 
 
 class NoInsights:
-    list_insights = insight_names = top_errors = findings = _refuse
+    list_insights = insight_names = top_errors = findings = with_points = _refuse

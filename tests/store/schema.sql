@@ -380,6 +380,10 @@ CREATE FUNCTION penstock.collect_staged(p_before timestamp with time zone) RETUR
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.compared_names(p_tenant bigint, p_now timestamp with time zone) RETURNS TABLE(kind text, name text, sent double precision, sent_before double precision, ended bigint, ended_before bigint, p95 double precision, p95_before double precision)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone, OUT answers text[], OUT tenants bigint[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -472,6 +476,10 @@ END;
 CREATE FUNCTION penstock.delivery_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
     LANGUAGE sql STABLE;
 
+CREATE FUNCTION penstock.depth_trends(p_tenant bigint, p_now timestamp with time zone) RETURNS TABLE(kind text, name text, waiting double precision, slope double precision)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.describe_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[]) RETURNS penstock.send_entry[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -558,6 +566,14 @@ CREATE TABLE penstock.topics (
 
 CREATE FUNCTION penstock.find_topic(p_tenant bigint, p_topic text) RETURNS penstock.topics
     LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.finding_points(p_tenant bigint, p_now timestamp with time zone, p_question text, p_kind text, p_name text) RETURNS TABLE(at timestamp with time zone, value double precision)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.findings(p_tenant bigint, p_now timestamp with time zone, p_tenants boolean) RETURNS TABLE(question text, kind text, name text, before double precision, now double precision, detail text)
+    LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.finish_carefully(p_queue penstock.queues, p_id bigint, p_lease bigint, p_archive boolean, p_now timestamp with time zone) RETURNS text
@@ -2388,6 +2404,8 @@ REVOKE ALL ON FUNCTION penstock.claim_these(p_bin bigint, p_ids bigint[], p_unti
 
 REVOKE ALL ON FUNCTION penstock.collect_staged(p_before timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.compared_names(p_tenant bigint, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.complete_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone, OUT answers text[], OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.complete_leased(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_results text[], p_now timestamp with time zone) FROM PUBLIC;
@@ -2430,6 +2448,8 @@ GRANT ALL ON FUNCTION penstock.delete_batch(queue text, ids bigint[], leases big
 
 REVOKE ALL ON FUNCTION penstock.delivery_facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.depth_trends(p_tenant bigint, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.describe_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_bodies text[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.drop_job_blocks() FROM PUBLIC;
@@ -2471,6 +2491,10 @@ REVOKE ALL ON FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_state
 REVOKE ALL ON FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_topic(p_tenant bigint, p_topic text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.finding_points(p_tenant bigint, p_now timestamp with time zone, p_question text, p_kind text, p_name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.findings(p_tenant bigint, p_now timestamp with time zone, p_tenants boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.finish_carefully(p_queue penstock.queues, p_id bigint, p_lease bigint, p_archive boolean, p_now timestamp with time zone) FROM PUBLIC;
 

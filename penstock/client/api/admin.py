@@ -162,6 +162,11 @@ class FailureReason(Answered, frozen=True, kw_only=True):
     last_at: datetime
 
 
+class Point(Answered, frozen=True, kw_only=True):
+    at: datetime
+    value: float
+
+
 class Finding(Answered, frozen=True, kw_only=True):
     """An answer to a question, by comparing the last day with the seven days before."""
 
@@ -171,6 +176,7 @@ class Finding(Answered, frozen=True, kw_only=True):
     before: float
     now: float
     detail: str | None
+    points: list[Point] | None
 
 
 class TrailStep(Answered, frozen=True, kw_only=True):
@@ -291,6 +297,6 @@ def insight_errors(
     return Call(requests.get("/v1/insights/errors", query), read_each(FailureReason))
 
 
-def findings() -> Call[list[Finding]]:
-    """What slows down, grows, fills up, or fails in a new way."""
-    return Call(requests.get("/v1/insights/findings"), read_each(Finding))
+def findings(*, points: bool = False) -> Call[list[Finding]]:
+    """What slows down, grows, fills up, or fails in a new way; with `points`, the data of a chart of each."""
+    return Call(requests.get("/v1/insights/findings", {"points": points or None}), read_each(Finding))

@@ -68,11 +68,13 @@ class Insights:
         return await self._store.top_errors(tenant, kind=kind, names=names, since=since, until=until, limit=limit)
 
     async def findings(
-        self, tenant: TenantId, *, all_tenants: bool = False, reaches: Reaches | None = None
+        self, tenant: TenantId, *, all_tenants: bool = False, points: bool = False, reaches: Reaches | None = None
     ) -> Sequence[Finding]:
         """What is remarkable: which queue slows down, what grows, which error is new, where more and more waits."""
-        found = await self._store.findings(tenant, self._clock.now(), all_tenants=all_tenants, limit=FINDINGS)
-        return [each for each in found if reaches is None or reaches(each.name)]
+        now = self._clock.now()
+        found = await self._store.findings(tenant, now, all_tenants=all_tenants, limit=FINDINGS)
+        seen = [each for each in found if reaches is None or reaches(each.name)]
+        return await self._store.with_points(tenant, now, seen) if points else seen
 
     async def _names(
         self, tenant: TenantId, name: str | None, reaches: Reaches | None, since: datetime, until: datetime

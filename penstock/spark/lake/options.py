@@ -43,7 +43,11 @@ def lake_options(options: Mapping[str, str]) -> LakeOptions:
     if unknown := [name for name in given if name not in known and not name.startswith(STORAGE)]:
         raise OptionError(unknown[0], f"unknown option; known are {', '.join(KNOWN)} and {STORAGE}*")
     if not given.get("path"):
-        raise OptionError("path", "required: the location of the table")
+        raise OptionError(
+            "path",
+            "required: the location of the table. Spark does not pass that of a catalog table: write"
+            " `select … from name with (path = '…')`, or call penstock.spark.lake.register",
+        )
     if is_folder(given["path"]) and not without_scheme(given["path"]).startswith("/"):
         raise OptionError("path", "must be absolute: tasks have other working directories")
     app, app_version = given.get("txnappid"), _number(given, "txnVersion")

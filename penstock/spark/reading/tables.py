@@ -209,4 +209,20 @@ TABLES: dict[str, Table] = {
             ),
         ),
     ),
+    "findings": Table(
+        source="penstock.tenants as n cross join lateral penstock.findings(n.id, now(), n.id = 1) as t",
+        tenant="n.id",
+        name="t.name",
+        # One piece: the function compares everything with everything before.
+        split="0",
+        time="now()",
+        columns=(
+            Column("question", TEXT, "t.question"),
+            Column("kind", TEXT, "t.kind"),
+            Column("name", TEXT, "t.name"),
+            Column("before", REAL, "t.before"),
+            Column("now", REAL, "t.now"),
+            Column("detail", TEXT, "t.detail"),
+        ),
+    ),
 }  # fmt: skip

@@ -32,9 +32,12 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def migrate(dsn: str, *, dry_run: bool = False) -> list[str]:
-    """Apply what is missing; the names of what was, or with `dry_run` would be, applied."""
-    connection = await asyncpg.connect(dsn)
+async def migrate(dsn: str, *, dry_run: bool = False, patience_s: float = 60) -> list[str]:
+    """Apply what is missing; the names of what was, or with `dry_run` would be, applied.
+
+    Raises `TimeoutError` when the database does not accept a connection within `patience_s`.
+    """
+    connection = await asyncpg.connect(dsn, timeout=patience_s)
     try:
         return await migrate_connection(connection, dry_run=dry_run)
     finally:

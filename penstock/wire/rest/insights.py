@@ -53,6 +53,10 @@ class ErrorsQuery(Strict, kw_only=True, rename={"since": "from", "until": "to"})
     limit: Annotated[int, Meta(ge=limits.INSIGHT_ERRORS[0], le=limits.INSIGHT_ERRORS[1])] = 20
 
 
+class FindingsQuery(Strict, kw_only=True):
+    points: Annotated[bool, Meta(description="Whether to include `points`, the data of a chart.")] = False
+
+
 class Latency(Struct, kw_only=True):
     p50: _Seconds
     p95: _Seconds
@@ -90,6 +94,11 @@ class FailureReason(Struct, kw_only=True):
     last_at: Moment
 
 
+class Point(Struct, kw_only=True):
+    at: Moment
+    value: float
+
+
 class Finding(Struct, kw_only=True):
     """An answer to a question, by comparing the last day with the seven days before."""
 
@@ -99,6 +108,10 @@ class Finding(Struct, kw_only=True):
     before: Annotated[float, Meta(description="Seconds, or a count a day; of `filling` what waits now.")]
     now: Annotated[float, Meta(description="The same in the last day; of `filling` in an hour.")]
     detail: Annotated[str | None, Meta(description="Of `new_error` an example.")]
+    points: Annotated[
+        list[Point] | None,
+        Meta(description="The last eight days by hour; of `filling` three hours by minute, and a forecast of one."),
+    ]
 
 
 class InsightRoutes:
@@ -119,7 +132,8 @@ class InsightRoutes:
             ),
             Operation(
                 method="GET", path=f"{_INSIGHTS}/findings", handler=self.findings, tag=tag, scope=read,
-                summary="What slows down, grows, fills up, or fails in a new way", answers={200: list[Finding]},
+                summary="What slows down, grows, fills up, or fails in a new way", query=FindingsQuery,
+                answers={200: list[Finding]},
             ),
         ]  # fmt: skip
 
@@ -146,10 +160,11 @@ class InsightRoutes:
     async def findings(self, request: Request) -> Response:
         principal = request.principal
         principal.require(Scope.READ)
+        query = read_query(FindingsQuery, request.query)
         found = await self._insights.findings(
-            principal.tenant, all_tenants=_sees_all(principal), reaches=_reaches(principal)
-        )  # fmt: skip
-        return Response(200, _encode([_finding(each) for each in found]))
+            principal.tenant, all_tenants=_sees_all(principal), points=query.points, reaches=_reaches(principal)
+        )
+        return Response(200, _encode([_finding(each, query.points) for each in found]))
 
 
 def _sees_all(principal: Principal) -> bool:
@@ -157,10 +172,10 @@ def _sees_all(principal: Principal) -> bool:
     return principal.tenant == DEFAULT_TENANT and Scope.ADMIN in principal.scopes
 
 
-def _finding(found: nouns.Finding) -> Finding:
+def _finding(found: nouns.Finding, with_points: bool) -> Finding:
     return Finding(
         question=found.question, kind=found.kind, name=found.name, before=found.before, now=found.now,
-        detail=found.detail,
+        detail=found.detail, points=[Point(at=at, value=value) for at, value in found.points] if with_points else None,
     )  # fmt: skip
 
 

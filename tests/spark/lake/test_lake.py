@@ -233,3 +233,27 @@ def test_an_option_that_cannot_be_used_is_named(
 
     with pytest.raises(PySparkException, match=problem):
         writer.save()
+
+
+def test_tables_of_a_lake_are_in_the_catalog_and_stay_up_to_date(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "it's a lake"
+    orders = str(root / "shop" / "orders.eu")
+    lake.append(spark.sql("select 1L as id, 'a' as `a kind`, struct(2 as `x y`) as s"), orders, partition_by=["a kind"])
+    try:
+        views = lake.register(spark, str(root), database="catalogued")
+        before = spark.sql("select id, `a kind`, s.`x y` from catalogued.shop_orders_eu").collect()
+        later = spark.sql("select 2L as id, 'b' as `a kind`, struct(3 as `x y`) as s, 'new' as more")
+        lake.append(later, orders, merge_schema=True)
+        after = spark.sql("select id from catalogued.shop_orders_eu order by id").collect()
+        lake.register(spark, str(root), database="catalogued")
+        more = spark.sql("select more from catalogued.shop_orders_eu where `a kind` = 'b'").collect()
+        with pytest.raises(PySparkException, match="Spark does not pass that of a catalog table"):
+            spark.sql("select * from catalogued.shop_orders_eu__table").collect()
+    finally:
+        spark.sql("drop database if exists catalogued cascade")
+
+    assert views == ["catalogued.shop_orders_eu"]
+    assert [tuple(row) for row in before] == [(1, "a", 2)]
+    assert [row["id"] for row in after] == [1, 2]
+    assert [row["more"] for row in more] == ["new"]
+    assert lake.exists(orders)

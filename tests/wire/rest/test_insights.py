@@ -266,3 +266,13 @@ async def test_questions_are_answered(client: httpx.AsyncClient, dsn: str, now: 
         ("filling", "full"): (490.0, 1090.0),
     }
     assert [each["detail"] for each in found if each["question"] == "new_error"] == ["no disk 7"]
+    assert [each["points"] for each in found] == [None] * 5
+    with_points = await get(client, "/v1/insights/findings", points="true")
+    points = {each["question"]: [(p["at"], p["value"]) for p in each["points"]] for each in with_points}
+    assert [value for _, value in points["slower"]] == [1.0, 1.0, 4.0]
+    assert [value for _, value in points["tenant_growing"]] == [140.0, 140.0, 540.0]
+    assert [value for _, value in points["growing"]] == [500.0]
+    depths, forecast = points["filling"][:20], points["filling"][20:]
+    assert [value for _, value in depths] == [300.0 + 10 * n for n in range(20)]
+    assert [round(value) for _, value in forecast] == [490 + 50 * n for n in range(1, 13)]
+    assert depths[-1][0] < now.isoformat()[:19] < forecast[0][0]

@@ -29,7 +29,7 @@ from penstock.spark.pipelines.insights.numbers import (
     starting,
     with_rate_per_second,
 )
-from penstock.spark.pipelines.insights.writing import Recorder, Tables
+from penstock.spark.pipelines.insights.writing import Recorder, Tables, write_findings
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.run import Run
 from penstock.spark.streams import Stream
@@ -152,6 +152,7 @@ class _Round:
                 recorder.settle(self._since, *self._retention())
             kept_errors = self._with_kept(errors, self._tables.errors)
             self._tables.write(sorted(recorder.dates), hourly, daily, kept_errors, self._moment)
+            write_findings(self._run.path("insights", "findings"), self._database, self._moment)
             return rows
         finally:
             for frame in (facts, fresh, errors, hourly, daily):

@@ -26,6 +26,16 @@ ROWS_PER_CALL = 1000
 DATES_PER_WRITE = 7
 """Dates that are in the driver's memory at a time."""
 
+FINDINGS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("tenant", "question", "kind", "name")),
+        *((name, pa.float64()) for name in ("before", "now")),
+        ("detail", pa.string()),
+        ("found_at", pa.timestamp("us", "UTC")),
+        ("date", pa.date32()),
+    ]
+)
+
 SQL = parse((Path(__file__).parent / "insights.sql").read_text("utf-8"))
 
 
@@ -70,6 +80,14 @@ def _replace(path: str, frame: DataFrame, dates: Sequence[date], mark: datetime 
     among = ", ".join(f"'{each.isoformat()}'" for each in dates)
     version = None if mark is None else _micros(mark)
     lake.replace(path, rows, f"date in ({among})", partition_by=["date"], app=APP, version=version)
+
+
+def write_findings(path: str, database: Database, moment: datetime) -> None:
+    """What is remarkable now, in place of what an earlier run of the day found."""
+    rows = [(*row, moment, moment.date()) for row in database.rows(SQL["findings"], _micros(moment))]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in FINDINGS]
+    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, FINDINGS, strict=True)], schema=FINDINGS)
+    lake.replace(path, table, f"date = '{moment.date().isoformat()}'", partition_by=["date"])
 
 
 class Recorder:

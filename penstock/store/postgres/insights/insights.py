@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 
 from penstock.model.insights import Finding, InsightCursor, InsightErrorRow, InsightKind, InsightRow, Question, Step
@@ -56,6 +57,14 @@ class PostgresInsights:
     async def findings(self, tenant: TenantId, now: datetime, *, all_tenants: bool, limit: int) -> Sequence[Finding]:
         found = await self._connections.rows("list_findings", tenant, now, all_tenants, limit)
         return [_finding(row) for row in found]
+
+    async def with_points(self, tenant: TenantId, now: datetime, findings: Sequence[Finding]) -> Sequence[Finding]:
+        keys = [[getattr(each, name) for each in findings] for name in ("question", "kind", "name")]
+        rows = await self._connections.rows("list_finding_points", tenant, now, *keys)
+        points: dict[int, list[tuple[datetime, float]]] = defaultdict(list)
+        for row in rows:
+            points[row["place"]].append((row["at"], row["value"]))
+        return [replace(each, points=tuple(points[place])) for place, each in enumerate(findings, 1)]
 
 
 def _insight_row(row: Row) -> InsightRow:
