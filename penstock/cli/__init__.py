@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from penstock.cli import backups, lake, pipelines, running, sql
+from penstock.cli import backups, lake, pgque, pipelines, running, sql
 from penstock.cli.commands import (
     audit,
     bench,
@@ -66,6 +66,7 @@ app.add_typer(tenants.app, name="tenant")
 app.add_typer(pipelines.app, name="pipeline")
 app.add_typer(lake.app, name="lake")
 app.add_typer(sql.app, name="sql")
+app.add_typer(pgque.app, name="pgque")
 
 USAGE, NOT_FOUND, NOT_ALLOWED = 2, 4, 5
 """Exit codes beside 0 for success, 1 for failure and 3 for work that was done in part."""
@@ -87,13 +88,17 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    run(_command(), arguments, "penstock")
+
+
+def run(command: Callable[..., None], arguments: Sequence[str] | None, program: str) -> None:
     """Run a command. Expected errors are printed as one line each."""
     try:
-        _command()(arguments, prog_name="penstock")
+        command(arguments, prog_name=program)
     except SettingsError as error:
-        _exit(error.problems, USAGE)
+        _exit(program, error.problems, USAGE)
     except (PenstockError, OSError) as error:
-        _exit([str(error) or type(error).__name__], exit_code(error))
+        _exit(program, [str(error) or type(error).__name__], exit_code(error))
 
 
 @cache
@@ -114,7 +119,7 @@ def exit_code(error: Exception) -> int:
             return 1
 
 
-def _exit(problems: Sequence[str], code: int) -> NoReturn:
+def _exit(program: str, problems: Sequence[str], code: int) -> NoReturn:
     for problem in problems:
-        print(f"penstock: {redact(problem)}", file=sys.stderr)
+        print(f"{program}: {redact(problem)}", file=sys.stderr)
     sys.exit(code)

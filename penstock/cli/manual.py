@@ -28,7 +28,8 @@ def on_servers() -> dict[str, Any]:
     return {
         name: one
         for name, one in found.items()
-        if any(param.name == "url" and param.opts for param in one.params) or name.startswith("penstock context")
+        if any(param.name == "url" and param.opts for param in one.params)
+        or name.startswith(("penstock context", "penstock stream", "penstock pgque"))
         or name == "penstock completion"
     }  # fmt: skip
 
@@ -50,7 +51,7 @@ def _section(name: str, command: Any) -> str:
 def _shared(command: Any) -> set[str]:
     """Commands with an option `--tenant` of their own say what it means there."""
     described = {param.name for param in command.params if param.name == "tenant" and "on a database" not in param.help}
-    if not any(param.name == "as_json" for param in command.params):
+    if not any(param.name in ("as_json", "database_url") for param in command.params):
         return set()
     return SHARED - described
 

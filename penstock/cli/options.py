@@ -36,8 +36,11 @@ Tenant = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 
-SHARED = {"url", "token", "context", "tenant", "database_url", "data", "sqlite", "config", "as_json", "columns"}
-"""Parameters that `on_server` adds; the documentation describes them once."""
+SHARED = {
+    *("url", "token", "context", "tenant", "database_url", "data", "sqlite", "config", "as_json", "columns"),
+    *("dsn", "database_name"),
+}
+"""Parameters that `on_server` and the commands of `pgque` add; the documentation describes them once."""
 
 Command = Callable[..., None]
 

@@ -81,6 +81,10 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print pending migrations without applying them.")] = False,
 ) -> None:
     """Apply pending migrations to the database. `penstock serve` does the same when it starts."""
+    migrate_store(settings, dry_run=dry_run)
+
+
+def migrate_store(settings: Settings, *, dry_run: bool) -> None:
     import asyncio
 
     from penstock import server

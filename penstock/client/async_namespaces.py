@@ -63,6 +63,7 @@ class AsyncStreams(AsyncNamespace):
     change = awaited(streams.change)
     delete = awaited(streams.delete)
     health = awaited(streams.health)
+    tick = awaited(streams.tick)
     send = awaited(streams.send)
     send_many = awaited(streams.send_many)
     send_later = awaited(streams.send_later)

@@ -63,6 +63,7 @@ class Streams(Namespace):
     change = blocking(streams.change)
     delete = blocking(streams.delete)
     health = blocking(streams.health)
+    tick = blocking(streams.tick)
     send = blocking(streams.send)
     send_many = blocking(streams.send_many)
     send_later = blocking(streams.send_later)

@@ -21,6 +21,7 @@ from penstock.store import Store
 
 if TYPE_CHECKING:
     from penstock.store.postgres.embedded.server import EmbeddedPostgres
+    from penstock.store.postgres.streams.administration import Administration
     from penstock.tracing.spans import Tracer
 
 log = logging.getLogger(__name__)
@@ -190,6 +191,13 @@ def stream_sql() -> str:
     from penstock.store.postgres import sql
 
     return sql.whole("pgque")
+
+
+async def administration(dsn: str | None, database: str | None = None) -> Administration:
+    """The streams of a database, for the program `pgque`."""
+    from penstock.store.postgres.streams.administration import Administration
+
+    return await Administration.open(dsn, database)
 
 
 def url(settings: Settings) -> str:

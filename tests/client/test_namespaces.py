@@ -116,6 +116,7 @@ CALLS: list[Callable[[Client], Any]] = [
     lambda c: c.streams.change("a", paused=True),
     lambda c: c.streams.delete("a"),
     lambda c: c.streams.health("a"),
+    lambda c: c.streams.tick("a"),
     lambda c: c.streams.send("a", 1),
     lambda c: c.streams.send_many("a", [{"payload": 1}]),
     lambda c: c.streams.send_later("a", 1, at="2030-01-01T00:00:00Z"),

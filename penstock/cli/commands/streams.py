@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.options import DryRun, as_json, on_server, read_text, seconds
+from penstock.cli.options import DryRun, as_json, on_server, on_store, read_text, seconds
 from penstock.cli.output import Output
 from penstock.cli.remote import Server, segment
-from penstock.errors import PenstockError
+from penstock.config import Settings
+from penstock.errors import PenstockError, Unsupported
 
 app = typer.Typer(help="Streams, their consumers and their dead letters. PostgreSQL only.", no_args_is_help=True)
 
@@ -152,6 +153,42 @@ def drain(
         if time.monotonic() >= end:
             raise PenstockError(f"stream {name} still has {found['depth']} events after {timeout}")
         time.sleep(POLL_S)
+
+
+@app.command("tick")
+@on_server()
+def tick(server: Server, out: Output, name: Name) -> None:
+    """Make a tick now if there are events after the last one: consumers get them at once."""
+    out.record(server.post(f"{path(name)}/tick"))
+
+
+@app.command("upgrade")
+@on_store
+def upgrade(settings: Settings, dry_run: DryRun = False) -> None:
+    """Bring the tables and functions of the database up to date, as `penstock migrate` does."""
+    from penstock.cli.running import migrate_store
+
+    migrate_store(settings, dry_run=dry_run)
+
+
+@app.command("uninstall")
+@on_store
+def uninstall(
+    settings: Settings,
+    force: Annotated[bool, typer.Option("--force", help="Required: all streams and events are deleted.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove all streams of the database, of every tenant. The next `penstock serve` installs them anew, empty."""
+    from penstock.cli import pgque
+    from penstock.server.direct import require_files
+    from penstock.server.stores import database
+
+    require_files(settings)
+    with database(settings) as found:
+        if found.dsn is None:
+            raise Unsupported("streams require PostgreSQL")
+        with pgque.opened(found.dsn) as opened:
+            pgque.remove(opened, Output(), force=force, dry_run=dry_run)
 
 
 @app.command("consumers")

@@ -117,6 +117,11 @@ def delete(name: str) -> Call[None]:
     return Call(requests.delete(_stream(name)), requests.nothing)
 
 
+def tick(name: str) -> Call[bool]:
+    """Make a tick now; False when there are no events after the last one."""
+    return Call(requests.post(f"{_stream(name)}/tick", repeatable=True), lambda found: bool(found["ticked"]))
+
+
 def health(name: str) -> Call[list[Check]]:
     return Call(requests.get(f"{_stream(name)}/health"), read_each(Check))
 

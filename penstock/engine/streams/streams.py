@@ -74,6 +74,14 @@ class Streams:
         check_stream(name)
         return await self._store.stats(tenant, name)
 
+    async def tick_now(self, tenant: TenantId, name: str) -> bool:
+        """Make a tick if there are events after the last one; whether there were."""
+        check_stream(name)
+        ticked = await self._store.tick_on_demand(tenant, name)
+        if ticked:
+            self.arrived(tenant, name)
+        return ticked
+
     async def health(self, tenant: TenantId, name: str) -> Sequence[HealthCheck]:
         check_stream(name)
         return await self._store.health(tenant, name)

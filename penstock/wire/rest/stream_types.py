@@ -168,6 +168,10 @@ class DeadLetter(Struct, kw_only=True):
     event: Event
 
 
+class Ticked(Struct):
+    ticked: Annotated[bool, Meta(description="Whether there were events after the last tick.")]
+
+
 class Replayed(Struct):
     replayed: int
 

@@ -76,6 +76,10 @@ class StreamRoutes:
                 summary="What needs attention", answers={200: list[shapes.Check]},
             ),
             Operation(
+                method="POST", path=f"{_STREAM}/tick", handler=self.tick, tag=tag, scope=manage,
+                summary="Make a tick now if there are events after the last one", answers={200: shapes.Ticked},
+            ),
+            Operation(
                 method="GET", path=_CONSUMERS, handler=self.consumers, tag=tag, scope=read,
                 summary="The consumers of a stream, and how far behind they are",
                 answers={200: list[shapes.ConsumerStats]},
@@ -242,6 +246,10 @@ class StreamRoutes:
         query = read_query(shapes.DeadQuery, request.query)
         found = await self._streams.dead_letters(request.principal.tenant, name, query.limit)
         return Response(200, _encode([_dead_letter(letter) for letter in found]))
+
+    async def tick(self, request: Request) -> Response:
+        ticked = await self._streams.tick_now(request.principal.tenant, _name(request, Scope.MANAGE))
+        return Response(200, _encode(shapes.Ticked(ticked)))
 
     async def replay_all(self, request: Request) -> Response:
         sent = await self._streams.replay(request.principal.tenant, _name(request, Scope.MANAGE))

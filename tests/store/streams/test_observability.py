@@ -254,6 +254,7 @@ class TestMetrics:
             "pgque.message.dead_lettered": "gauge",
             "pgque.message.sent_total": "counter",
             "pgque.message.acked_total": "counter",
+            "pgque.message.nacked_total": "counter",
             "pgque.consumer.lag_seconds": "gauge",
             "pgque.consumer.pending_events": "gauge",
         }
@@ -271,12 +272,12 @@ class TestMetrics:
         assert (rise("pgque.message.sent_total"), rise("pgque.message.acked_total")) == (7, 3)
         assert after["pgque.consumer.pending_events"][1] == 4
 
-    def test_failures_are_counted(self, api: Api) -> None:
-        query = "select value from pgque.otel_metrics() where metric_name = 'pgque.message.nacked_total'"
-        before = api.one(query)
+    def test_failures_are_counted_for_each_queue(self, api: Api) -> None:
+        assert metrics(api)["pgque.message.nacked_total"] == ("counter", Decimal(0))
+        bury(api)
         bury(api)
 
-        assert api.one(query) == before + 1
+        assert metrics(api)["pgque.message.nacked_total"] == ("counter", Decimal(2))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -1,8 +1,8 @@
 -- Roles, and the functions each may call. Functions run with the rights of their owner, so tables need no grants, and
 -- PUBLIC gets nothing. The change triggers and their helpers run with the rights of the role that changes the table.
 
--- Brings an older installation up to date: roles that are missing are created and constraints that are no longer needed
--- are dropped. Returns 0, as in PgQ.
+-- Brings an older installation up to date: roles and sequences that are missing are created and constraints that are no
+-- longer needed are dropped. Returns 0, as in PgQ.
 create or replace function pgque.upgrade_schema()
 returns integer
 language plpgsql
@@ -11,6 +11,7 @@ as $$
 declare
   v_role text;
   v_constraint name;
+  v_queue integer;
 begin
   foreach v_role in array array['pgque_reader', 'pgque_writer', 'pgque_admin'] loop
     begin
@@ -31,6 +32,13 @@ begin
       and c.conname in ('queue_queue_per_tx_limit_check', 'queue_queue_extra_maint_check')
   loop
     execute format('alter table pgque.queue drop constraint %I', v_constraint);
+  end loop;
+  for v_queue in
+    select q.queue_id
+    from pgque.queue as q
+    where to_regclass('pgque.event_' || q.queue_id || '_nack_seq') is null
+  loop
+    execute format('create sequence pgque.%I', 'event_' || v_queue || '_nack_seq');
   end loop;
   return 0;
 end;

@@ -12,6 +12,20 @@ create table if not exists pgque.failure (
 
 create index if not exists failure_queue_time on pgque.failure (fa_queue, fa_time);
 
+-- Stores a failure and counts it. The count is a sequence of the queue: a counter that sessions need not wait for, and
+-- that stays when old failures are deleted.
+create or replace function pgque.note_failure(i_queue_id integer, i_consumer_id integer, i_dead boolean)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into pgque.failure (fa_queue, fa_consumer, fa_dead) values (i_queue_id, i_consumer_id, i_dead);
+  perform nextval(format('pgque.%I', 'event_' || i_queue_id || '_nack_seq')::regclass);
+end;
+$$;
+
 -- An event is a dead letter of a consumer once, however often it is reported.
 create unique index if not exists dead_letter_event on pgque.dead_letter (dl_queue_id, dl_consumer_id, ev_id);
 
@@ -89,7 +103,14 @@ begin
   if not found then
     return 0;
   end if;
-  insert into pgque.failure (fa_queue, fa_consumer, fa_dead) values (v_batch.sub_queue, v_consumer.co_id, true);
+  perform pgque.note_failure(v_batch.sub_queue, v_consumer.co_id, true);
+  perform pgque.log_event(
+    'warning', 'dead_letter', 'stored',
+    jsonb_build_object(
+      'queue', (select q.queue_name from pgque.queue as q where q.queue_id = v_batch.sub_queue),
+      'consumer', v_consumer.co_name, 'event', v_event.ev_id, 'retries', coalesce(v_event.ev_retry, 0)
+    )
+  );
   return 1;
 end;
 $$;

@@ -147,8 +147,7 @@ begin
   elsif pgque.event_retry(i_batch_id, v_event.ev_id, clock_timestamp() + i_retry_after) = 0 then
     return 0;
   end if;
-  insert into pgque.failure (fa_queue, fa_consumer, fa_dead)
-  values (v_batch.sub_queue, (pgque.consumer_of(v_batch)).co_id, false);
+  perform pgque.note_failure(v_batch.sub_queue, (pgque.consumer_of(v_batch)).co_id, false);
   return 1;
 end;
 $$;

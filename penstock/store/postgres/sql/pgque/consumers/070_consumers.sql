@@ -113,6 +113,13 @@ begin
   returning sub_member into v_member;
   if v_member is not null then
     perform pgque.write_progress(row(v_member, 1, i_tick, now(), null, null, null, null, null)::pgque.progress_0);
+    perform pgque.log_event(
+      'info', 'consumer', 'registered',
+      jsonb_build_object(
+        'queue', (select q.queue_name from pgque.queue as q where q.queue_id = i_queue_id),
+        'consumer', i_consumer_name, 'tick', i_tick
+      )
+    );
   end if;
   return v_member;
 end;
@@ -199,18 +206,27 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_consumers integer[];
-  v_gone integer;
+  v_queue integer;
+  v_consumer integer;
+  v_consumers integer[] := '{}';
 begin
-  with gone as (
-    delete from pgque.subscriber as s where s.sub_member = any (i_members) returning s.sub_consumer
-  )
-  select array_agg(g.sub_consumer), count(*) into v_consumers, v_gone from gone as g;
+  for v_queue, v_consumer in
+    delete from pgque.subscriber as s where s.sub_member = any (i_members) returning s.sub_queue, s.sub_consumer
+  loop
+    v_consumers := v_consumers || v_consumer;
+    perform pgque.log_event(
+      'info', 'consumer', 'unregistered',
+      jsonb_build_object(
+        'queue', (select q.queue_name from pgque.queue as q where q.queue_id = v_queue),
+        'consumer', (select c.co_name from pgque.consumer as c where c.co_id = v_consumer)
+      )
+    );
+  end loop;
   -- Wait for sessions that register one of them elsewhere: the next statement sees the registration.
   perform from pgque.consumer as c where c.co_id = any (v_consumers) order by c.co_id for update;
   delete from pgque.consumer as c
   where c.co_id = any (v_consumers)
     and not exists (select from pgque.subscriber as s where s.sub_consumer = c.co_id);
-  return v_gone;
+  return cardinality(v_consumers);
 end;
 $$;

@@ -32,6 +32,29 @@ as $$
   where not q.queue_ticker_paused;
 $$;
 
+-- How long the last finished run of pg_cron's ticker took; null without pg_cron, or when its runs are not kept.
+create or replace function pgque.ticker_duration()
+returns interval
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_job bigint := (select c.ticker_job_id from pgque.config as c);
+  v_took interval;
+begin
+  if v_job is null or to_regclass('cron.job_run_details') is null then
+    return null;
+  end if;
+  execute 'select d.end_time - d.start_time from cron.job_run_details as d'
+    ' where d.jobid = $1 and d.end_time is not null order by d.runid desc limit 1'
+  into v_took
+  using v_job;
+  return v_took;
+end;
+$$;
+
 create or replace function pgque.queue_health()
 returns table (queue_name text, check_name text, status text, detail text)
 language sql
@@ -128,8 +151,14 @@ as $$
   from queues as q
   join pgque.tick as t on t.tick_queue = q.queue_id and t.tick_id = q.last_tick_id
   union all
+  -- A queue may be dropped meanwhile: its sequence is gone then.
   select
     'pgque.message.nacked_total', 'counter',
-    coalesce(pg_sequence_last_value(pg_get_serial_sequence('pgque.failure', 'fa_id')::regclass), 0)::numeric,
-    '{}'::jsonb;
+    coalesce(pg_sequence_last_value(to_regclass('pgque.event_' || q.queue_id || '_nack_seq')), 0)::numeric,
+    jsonb_build_object('queue', q.queue_name)
+  from queues as q
+  union all
+  select 'pgque.ticker.duration_seconds', 'gauge', extract(epoch from t.took)::numeric, '{}'::jsonb
+  from pgque.ticker_duration() as t (took)
+  where t.took is not null;
 $$;

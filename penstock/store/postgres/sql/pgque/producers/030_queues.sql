@@ -38,11 +38,13 @@ begin
   execute format('create sequence pgque.%I', 'event_' || v_id || '_tick_seq');
   execute format('create sequence pgque.%I', 'event_' || v_id || '_id_seq');
   execute format('create sequence pgque.%I', 'event_' || v_id || '_wait_seq');
+  execute format('create sequence pgque.%I', 'event_' || v_id || '_nack_seq');
   execute format('create table pgque.%I () inherits (pgque.event_template)', 'event_' || v_id);
   for v_number in 0 .. 2 loop
     perform pgque.create_event_table(v_id, v_number);
   end loop;
   perform pgque.ticker(i_queue_name);
+  perform pgque.log_event('info', 'queue', 'created', jsonb_build_object('queue', i_queue_name));
   return 1;
 end;
 $$;
@@ -184,11 +186,13 @@ begin
   -- Loads that are still open take their ids from it.
   execute format('drop sequence pgque.%I cascade', 'event_' || v_id || '_id_seq');
   execute format('drop sequence pgque.%I', 'event_' || v_id || '_wait_seq');
+  execute format('drop sequence if exists pgque.%I', 'event_' || v_id || '_nack_seq');
   delete from pgque.tick as t where t.tick_queue = v_id;
   delete from pgque.retry_queue as r where r.ev_queue = v_id;
   delete from pgque.dead_letter as d where d.dl_queue_id = v_id;
   delete from pgque.send_keys as k where k.sk_queue = v_id;
   delete from pgque.queue as q where q.queue_id = v_id;
+  perform pgque.log_event('info', 'queue', 'dropped', jsonb_build_object('queue', x_queue_name));
   return 1;
 end;
 $$;

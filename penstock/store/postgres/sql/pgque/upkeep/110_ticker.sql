@@ -34,6 +34,36 @@ begin
 end;
 $$;
 
+-- Event ids or transaction ids that are behind those of the last tick: a sequence was set back, or the queue was restored
+-- on a server with lower transaction ids. Consumers then wait until the ids have caught up.
+create or replace function pgque.log_odd_tick(i_queue pgque.queue, i_last pgque.tick)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if pgque.event_seq(i_queue) < i_last.tick_event_seq then
+    perform pgque.log_event(
+      'warning', 'ticker', 'negative event count',
+      jsonb_build_object(
+        'queue', i_queue.queue_name, 'tick', i_last.tick_id, 'events', pgque.event_seq(i_queue) - i_last.tick_event_seq
+      )
+    );
+  end if;
+  if pg_snapshot_xmax(pg_current_snapshot()) < pg_snapshot_xmax(i_last.tick_snapshot) then
+    perform pgque.log_event(
+      'warning', 'ticker', 'stale snapshot',
+      jsonb_build_object(
+        'queue', i_queue.queue_name, 'tick', i_last.tick_id,
+        'behind', pg_snapshot_xmax(i_last.tick_snapshot)::text::bigint
+          - pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+      )
+    );
+  end if;
+end;
+$$;
+
 create or replace function pgque.make_tick(i_queue pgque.queue)
 returns bigint
 language plpgsql
@@ -41,11 +71,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_last pgque.tick := pgque.last_tick(i_queue.queue_id);
   v_tick bigint;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'a tick needs a transaction that is read committed' using errcode = '25001';
   end if;
+  perform pgque.log_odd_tick(i_queue, v_last);
   insert into pgque.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
   values (
     i_queue.queue_id, nextval(i_queue.queue_tick_seq::regclass), clock_timestamp(), pg_current_snapshot(),

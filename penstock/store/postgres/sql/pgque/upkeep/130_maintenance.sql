@@ -43,6 +43,9 @@ begin
     queue_switch_step2 = null,
     queue_first_tick = pgque.forget_ticks(v_queue)
   where q.queue_id = v_queue.queue_id;
+  perform pgque.log_event(
+    'info', 'rotation', 'step 1', jsonb_build_object('queue', i_queue_name, 'table', v_next)
+  );
   return 0;
 end;
 $$;
@@ -55,14 +58,21 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_name text;
 begin
-  update pgque.queue as q
-  set queue_switch_step2 = pg_current_xact_id()
-  where q.queue_id = any (
-    array(select o.queue_id from pgque.queue as o where o.queue_switch_step2 is null for no key update skip locked)
-  )
-    -- In the transaction of step 1 itself, other sessions see nothing yet.
-    and q.queue_switch_step1 < pg_current_xact_id();
+  for v_name in
+    update pgque.queue as q
+    set queue_switch_step2 = pg_current_xact_id()
+    where q.queue_id = any (
+      array(select o.queue_id from pgque.queue as o where o.queue_switch_step2 is null for no key update skip locked)
+    )
+      -- In the transaction of step 1 itself, other sessions see nothing yet.
+      and q.queue_switch_step1 < pg_current_xact_id()
+    returning q.queue_name
+  loop
+    perform pgque.log_event('info', 'rotation', 'step 2', jsonb_build_object('queue', v_name));
+  end loop;
   return 0;
 end;
 $$;
