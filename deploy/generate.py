@@ -59,6 +59,14 @@ ALERTS = (
         "{{ $value }} deliveries to {{ $labels.endpoint }} keep failing",
     ),
     Alert(
+        "PenstockPipelineFailed", "pipeline_failed", ("tenant", "pipeline"), 0, "5m",
+        "The last run of pipeline {{ $labels.pipeline }} of tenant {{ $labels.tenant }} failed or is lost",
+    ),
+    Alert(
+        "PenstockPipelineBehind", "pipeline_lag_seconds", ("tenant", "pipeline"), STUCK_S, "5m",
+        "Pipeline {{ $labels.pipeline }} of tenant {{ $labels.tenant }} is {{ $value | humanizeDuration }} behind",
+    ),
+    Alert(
         "PenstockSchedulesLate", "schedule_lag_seconds", (), STUCK_S, "5m",
         "A schedule should have fired {{ $value | humanizeDuration }} ago", "critical",
     ),
@@ -121,7 +129,7 @@ def query(metric: Counter | Gauge | Histogram) -> str:
         return f"histogram_quantile(0.95, sum by ({buckets}) (rate({metric.name}_bucket[5m])))"
     if isinstance(metric, Gauge):
         return f"{'max' if metric.shared else 'sum'} by ({labels}) ({metric.name})"
-    return f"sum by ({labels}) (rate({metric.name}_total[5m]))"
+    return f"{'max' if metric.shared else 'sum'} by ({labels}) (rate({metric.name}_total[5m]))"
 
 
 def _legend(metric: Counter | Gauge | Histogram) -> str:

@@ -63,6 +63,11 @@ class Principal:
         """Whether this is an operator of the server, who may see the names of all tenants."""
         return self.tenant == DEFAULT_TENANT and Scope.ADMIN in self.scopes and self.queues == "*"
 
+    @property
+    def sees_every_metric(self) -> bool:
+        """Operators do, and tokens of theirs that may do nothing else."""
+        return self.operates or (self.tenant == DEFAULT_TENANT and Scope.OPERATOR in self.scopes)
+
     def reaches(self, queue: str) -> bool:
         return self.queues == "*" or fnmatchcase(queue, self.queues)
 

@@ -12,18 +12,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 
 from penstock.cli.options import Columns, DryRun, Json, seconds
 from penstock.cli.output import Output, print_table
 from penstock.errors import Invalid, NotFound, PenstockError
-
-if TYPE_CHECKING:
-    from penstock.store.postgres.streams.administration import Administration
 
 Dsn = Annotated[str | None, typer.Option("--dsn", "-d", metavar="DSN", help="PostgreSQL. Default: PGQUE_DSN.")]
 DatabaseName = Annotated[
@@ -47,6 +44,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+class Administration(Protocol):
+    """A connection to the database."""
+
+    async def rows(self, name: str, *arguments: Any) -> Sequence[Mapping[str, Any]]: ...
+
+    async def install(self) -> str: ...
 
 
 class Database:

@@ -81,7 +81,7 @@ class Engine:
         self.rates = Rates(store, clock, per_token=rate_per_token, per_tenant=rate_per_tenant)
         self.audit = Audit(store, clock)
         self.tenants = Tenants(store, clock, self.audit)
-        self.streams = traced(Streams)(store, Waiters(clock))
+        self.streams = traced(Streams)(store, Waiters(clock), self.metrics)
         self.signer = Signer(store, clock)
         self.topics = traced(Topics)(
             store, clock, waiters, self.metrics, self.signer, base_url=base_url, batching=batching

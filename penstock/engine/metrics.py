@@ -22,8 +22,10 @@ SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
 class Counter:
-    def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
+    def __init__(self, name: str, text: str, labels: Labels = (), *, shared: bool = False) -> None:
         self.name, self.text, self.labels = name, text, labels
+        self.shared = shared
+        """Every process reads it from the one database: not to be added up."""
         self.values: dict[Labels, float] = {}
 
     def add(self, labels: Labels = (), amount: float = 1) -> None:
@@ -39,9 +41,7 @@ class Gauge(Counter):
     def __init__(
         self, name: str, text: str, labels: Labels = (), *, shared: bool = False, highest: bool = False
     ) -> None:
-        super().__init__(name, text, labels)
-        self.shared = shared
-        """Every process reads it from the one database: not to be added up."""
+        super().__init__(name, text, labels, shared=shared)
         self.highest = highest
         """Where several are told as one it is the highest of them, as of ages; else their sum."""
 
@@ -79,7 +79,8 @@ class Metrics:
         self.requests = Counter("http_requests", "Requests completed", ("method", "path", "status"))
         self.request_seconds = Histogram("http_request_duration_seconds", "Request latency", ("method", "path"), HTTP)
         self.requests_active = Gauge("http_connections_active", "Requests in flight")
-        queue = ("queue",)
+        # What a process counts has the id of the tenant as its label; rendering knows the names.
+        queue = ("tenant", "queue")
         self.sent = Counter("queue_messages_sent", "Messages enqueued", queue)
         self.received = Counter("queue_messages_received", "Messages delivered to consumers", queue)
         self.deleted = Counter("queue_messages_deleted", "Messages acknowledged", queue)
@@ -96,7 +97,7 @@ class Metrics:
         )
         self.deliveries_exhausted = Counter("queue_delivery_exhausted", "Deliveries abandoned after all retries")
         self.batch_sizes = Histogram("queue_coalescer_flush_batch_size", "Messages per shared statement", (), SIZES)
-        owned = ("tenant", "queue")
+        owned = queue
         self.depth = Gauge("queue_depth", "Visible messages", owned, shared=True)
         self.in_flight = Gauge("queue_in_flight", "Messages that were received and not deleted", owned, shared=True)
         self.delayed = Gauge("queue_delayed", "Messages that cannot be received yet", owned, shared=True)
@@ -116,6 +117,14 @@ class Metrics:
         self.schedule_lag_seconds = Gauge(
             "schedule_lag_seconds", "How long the first of them has been due", shared=True, highest=True
         )
+        self._add_streams()
+        self._add_pipelines()
+        self.pool_size = Gauge("db_pool_size", "Database connections")
+        self.pool_idle = Gauge("db_pool_idle", "Idle database connections")
+        self.pool_active = Gauge("db_pool_active", "Database connections in use")
+        self.pool_timeouts = Counter("db_pool_acquire_timeouts", "Waits for a database connection that gave up")
+
+    def _add_streams(self) -> None:
         consumer = ("tenant", "stream", "consumer")
         self.consumer_pending = Gauge(
             "stream_consumer_pending_events",
@@ -129,10 +138,31 @@ class Metrics:
         self.tick_age_seconds = Gauge(
             "stream_last_tick_age_seconds", "Age of the last tick", ("tenant", "stream"), shared=True, highest=True
         )
-        self.pool_size = Gauge("db_pool_size", "Database connections")
-        self.pool_idle = Gauge("db_pool_idle", "Idle database connections")
-        self.pool_active = Gauge("db_pool_active", "Database connections in use")
-        self.pool_timeouts = Counter("db_pool_acquire_timeouts", "Waits for a database connection that gave up")
+        stream = ("tenant", "stream")
+        self.nacked = Counter("stream_events_nacked", "Events that consumers failed to handle", stream, shared=True)
+        self.ticker_seconds = Histogram("stream_ticker_duration_seconds", "Time of a round of the ticker", (), FAST)
+        self.stream_batches = Histogram("stream_batch_events", "Events per batch received over HTTP", stream, SIZES)
+        self.event_age_seconds = Histogram(
+            "stream_event_age_at_receive_seconds", "Age of events at their first receive over HTTP", stream, AGE
+        )
+
+    def _add_pipelines(self) -> None:
+        pipeline = ("tenant", "pipeline")
+        self.pipelines_running = Gauge("pipeline_running", "Whether the last run is active", pipeline, shared=True)
+        self.pipelines_failed = Gauge(
+            "pipeline_failed", "Whether the last run failed or was lost", pipeline, shared=True
+        )
+        self.pipeline_rows = Gauge("pipeline_rows", "Rows of the last run", pipeline, shared=True)
+        self.pipeline_lag_events = Gauge(
+            "pipeline_lag_events", "Events that the active run has not read", pipeline, shared=True
+        )
+        self.pipeline_lag_seconds = Gauge(
+            "pipeline_lag_seconds", "Age of the oldest of them", pipeline, shared=True, highest=True
+        )
+        self.pipeline_report_seconds = Gauge(
+            "pipeline_report_age_seconds", "Age of the last report of the active run", pipeline, shared=True,
+            highest=True,
+        )  # fmt: skip
 
     def __iter__(self) -> Iterator[Counter | Gauge | Histogram]:
         return iter(vars(self).values())

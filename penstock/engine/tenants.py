@@ -11,7 +11,7 @@ from penstock.clock import Clock
 from penstock.engine.audit import OPERATOR, Audit
 from penstock.engine.checks import check_number, check_text
 from penstock.errors import Invalid, TokenNotFound
-from penstock.model import Scope, Tenant, TenantId, Token
+from penstock.model import DEFAULT_TENANT, Scope, Tenant, TenantId, Token
 from penstock.store import Store
 
 HOME_REGION = "us-east-1"
@@ -73,6 +73,8 @@ class Tenants:
         """
         if not scopes:
             raise Invalid("a token needs at least one scope", field="scopes")
+        if Scope.OPERATOR in scopes and tenant != DEFAULT_TENANT:
+            raise Invalid("only tokens of the default tenant may have the scope operator", field="scopes")
         check_text("name", name)
         text, prefix, sha256 = auth.new_aws_secret() if aws else auth.new_secret()
         now = self._clock.now()

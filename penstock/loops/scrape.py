@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from penstock.engine import Engine
-from penstock.engine.metrics import MAX_LABELS, Gauge, Labels
+from penstock.engine.metrics import MAX_LABELS, Counter, Gauge, Labels
 from penstock.model import TenantId
 
 EVERY_S = 15.0
@@ -30,6 +30,7 @@ class Scrape:
         await self._jobs(tenants)
         await self._schedules()
         await self._streams(tenants)
+        await self._pipelines(tenants)
         return queues
 
     async def _queues(self, tenants: Names) -> int:
@@ -90,15 +91,31 @@ class Scrape:
         streams = await self._engine.gauges.streams()
         ages = [((_name(tenants, found.tenant), found.stream), found.tick_age_s) for found in streams]
         self._set(self._metrics.tick_age_seconds, ages)
+        self._set(
+            self._metrics.nacked, [((_name(tenants, one.tenant), one.stream), float(one.nacked)) for one in streams]
+        )
 
-    def _set(self, gauge: Gauge, found: Sequence[tuple[Labels, float]]) -> None:
+    async def _pipelines(self, tenants: Names) -> None:
+        found = [((_name(tenants, one.tenant), one.pipeline), one) for one in await self._engine.gauges.pipelines()]
+        now, metrics = self._engine.clock.now(), self._metrics
+        active = [(labels, one) for labels, one in found if one.running]
+        self._set(metrics.pipelines_running, [(labels, float(one.running)) for labels, one in found])
+        self._set(metrics.pipelines_failed, [(labels, float(one.failed)) for labels, one in found])
+        self._set(metrics.pipeline_rows, [(labels, float(one.rows)) for labels, one in found])
+        self._set(metrics.pipeline_lag_events, [(labels, float(one.lag_events)) for labels, one in active])
+        self._set(metrics.pipeline_lag_seconds, [(labels, one.lag_s) for labels, one in active])
+        ages = [(labels, max((now - one.seen_at).total_seconds(), 0.0)) for labels, one in active]
+        self._set(metrics.pipeline_report_seconds, ages)
+
+    def _set(self, gauge: Counter, found: Sequence[tuple[Labels, float]]) -> None:
         """Those with the largest values keep their names; what there is no room for is told as one."""
         values: dict[Labels, float] = {}
         for place, (labels, value) in enumerate(sorted(found, key=lambda row: -row[1])):
             if place >= self._most - 1:
                 labels = ("other",) * len(labels)
             have = values.get(labels, 0.0)
-            values[labels] = max(have, value) if gauge.highest else have + value
+            highest = isinstance(gauge, Gauge) and gauge.highest
+            values[labels] = max(have, value) if highest else have + value
         gauge.values = values
 
     def _connections(self) -> None:

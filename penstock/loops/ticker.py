@@ -6,6 +6,8 @@ for this loop: it has its stream ticked at once.
 
 from __future__ import annotations
 
+from time import perf_counter
+
 from penstock.engine import Engine
 
 BUSY_S = 0.1
@@ -21,12 +23,16 @@ class Ticker:
 
     def __init__(self, engine: Engine) -> None:
         self._streams = engine.streams
+        self._seconds = engine.metrics.ticker_seconds
         self._pause = BUSY_S
         self._standby = False
 
     async def once(self) -> int:
+        began = perf_counter()
         ticked = await self._streams.tick()
         self._standby = ticked is None
+        if not self._standby:
+            self._seconds.observe((), perf_counter() - began)
         return ticked or 0
 
     def pause(self, done: int) -> float:

@@ -64,3 +64,20 @@ class StreamGauges:
     stream: str
     tick_age_s: float
     """Seconds since its last tick."""
+    nacked: int
+    """Failures that its consumers ever reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineGauges:
+    """Of the last run of a pipeline."""
+
+    tenant: TenantId
+    pipeline: str
+    running: bool
+    failed: bool
+    """Or lost."""
+    rows: int
+    lag_events: int
+    lag_s: float
+    seen_at: datetime

@@ -21,13 +21,15 @@ class Tenant:
 
 
 class Scope(StrEnum):
-    """What a token may do. `admin` includes all others."""
+    """What a token may do. `admin` includes all others within its tenant."""
 
     READ = "read"
     SEND = "send"
     RECEIVE = "receive"
     MANAGE = "manage"
     ADMIN = "admin"
+    OPERATOR = "operator"
+    """To read the metrics of all tenants: for Prometheus. Only tokens of the default tenant have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from penstock.model.gauges import ConsumerGauges, EndpointGauges, JobGauges, ScheduleGauges, StreamGauges
+from penstock.model.gauges import (
+    ConsumerGauges,
+    EndpointGauges,
+    JobGauges,
+    PipelineGauges,
+    ScheduleGauges,
+    StreamGauges,
+)
 
 PRIORITIES = 100
 """So many priorities of a queue, from the highest on, are looked at for the job that waits longest."""
@@ -28,3 +35,6 @@ class GaugeStore(Protocol):
         """Nothing where there are no streams, and so for `streams`."""
 
     async def streams(self) -> Sequence[StreamGauges]: ...
+
+    async def pipelines(self, seen_since: datetime) -> Sequence[PipelineGauges]:
+        """The last run of each pipeline. One that was active and has not been seen since is lost."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import add
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.auth import Principal
 from penstock.engine.metrics import Counter, Gauge, Histogram, Labels, Metrics
 
 if TYPE_CHECKING:
@@ -20,8 +22,27 @@ Combine = Callable[[float, float], float]
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
-_NAMES = frozenset({"tenant", "queue", "stream", "consumer", "endpoint"})
+_NAMES = frozenset({"tenant", "queue", "stream", "consumer", "endpoint", "pipeline"})
 """Labels that tell what somebody called something."""
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Sees the names of one tenant, and of its queues and streams those within reach of a token."""
+
+    tenant: str
+    principal: Principal
+
+    def sees(self, metric: Counter | Gauge | Histogram, labels: Labels) -> bool:
+        for label, value in zip(metric.labels, labels, strict=True):
+            match label:
+                case "tenant" if value != self.tenant:
+                    return False
+                case "queue" | "stream" if not self.principal.reaches(value):
+                    return False
+                case "endpoint" | "pipeline" if self.principal.queues != "*":
+                    return False
+        return True
 
 
 def note_pool(metrics: Metrics, numbers: Mapping[str, int]) -> None:
@@ -49,12 +70,14 @@ def render(
     peers: Iterable[bytes] = (),
     *,
     names: bool = True,
-    tenant: str | None = None,
+    viewer: Viewer | None = None,
+    tenants: Mapping[str, str] | None = None,
     values: Mapping[str, Rows] | None = None,
 ) -> bytes:
     """With or without the labels that name things; without them the sums remain, or the highest.
 
-    A `tenant` sees the names in metrics that are told by tenant, and there only its own.
+    A `viewer` sees the names in metrics that are told by tenant, and there only what is its own. `tenants` has the
+    names of tenants by their ids.
     """
     # Half the price of importing the server, and only a scrape needs it.
     from prometheus_client import generate_latest
@@ -64,14 +87,21 @@ def render(
     for metric in metrics:
         own = values[metric.name] if values is not None else _rows(metric)
         sources = [list(own.items()), *(snapshot.get(metric.name, []) for snapshot in snapshots)]
+        if tenants and "tenant" in metric.labels and (isinstance(metric, Histogram) or not metric.shared):
+            sources = [_with_names(source, tenants) for source in sources]
         named = names
-        if not names and tenant is not None and "tenant" in metric.labels:
-            place, named = metric.labels.index("tenant"), True
-            sources = [[row for row in source if row[0][place] == tenant] for source in sources]
+        if not names and viewer is not None and "tenant" in metric.labels:
+            named = True
+            sources = [[row for row in source if viewer.sees(metric, row[0])] for source in sources]
         shown = [place for place, label in enumerate(metric.labels) if named or label not in _NAMES]
         rows = _merged(metric, sources, shown)
         families.append(_family(metric, tuple(metric.labels[place] for place in shown), rows))
     return generate_latest(_Collected(families))
+
+
+def _with_names(source: Source, tenants: Mapping[str, str]) -> Source:
+    """What a process counts has the id of the tenant as its first label."""
+    return [((tenants.get(labels[0], labels[0]), *labels[1:]), values) for labels, values in source]
 
 
 class _Collected:
@@ -90,7 +120,7 @@ def _rows(metric: Counter | Gauge | Histogram) -> Rows:
 
 def _merged(metric: Counter | Gauge | Histogram, sources: list[Source], shown: list[int]) -> Rows:
     """Of all processes together, with the labels at these places."""
-    shared = isinstance(metric, Gauge) and metric.shared
+    shared = isinstance(metric, Counter) and metric.shared
     highest = isinstance(metric, Gauge) and metric.highest
     total: Rows = {}
     for source in sources:

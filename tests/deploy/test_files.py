@@ -82,6 +82,9 @@ def test_compose_mounts_files_that_exist_and_publishes_on_loopback_only() -> Non
 def test_prometheus_and_the_proxy_know_every_node() -> None:
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
     [scrape] = config["scrape_configs"]
+    [secret] = COMPOSE["services"]["prometheus"]["secrets"]
+    assert scrape["authorization"] == {"credentials_file": f"/run/secrets/{secret}"}
+    assert secret in COMPOSE["secrets"]
     nodes = [f"{name}:9324" for name in COMPOSE["services"] if name.startswith("node")]
     assert scrape["static_configs"] == [{"targets": nodes}]
     assert " ".join(nodes) in (DEPLOY / "proxy" / "Caddyfile").read_text()

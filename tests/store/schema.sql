@@ -2191,6 +2191,8 @@ CREATE INDEX outbox_age ON penstock.outbox USING btree (created_at);
 
 CREATE INDEX outbox_list ON penstock.outbox USING btree (tenant_id, id);
 
+CREATE INDEX pipeline_runs_latest ON penstock.pipeline_runs USING btree (tenant_id, pipeline, id);
+
 CREATE INDEX pipeline_runs_tenant ON penstock.pipeline_runs USING btree (tenant_id, id);
 
 CREATE INDEX private_queues_deleted ON penstock.private_queues USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);

@@ -283,7 +283,7 @@ async def test_numbers_are_kept(queue: Queue) -> None:
     [message] = await queue.receive()
     await queue.engine.messages.delete(queue.handle(message))
 
-    metrics, labels = queue.engine.metrics, (queue.name,)
+    metrics, labels = queue.engine.metrics, (str(queue.tenant), queue.name)
     assert metrics.sent.values[labels] == 1
     assert metrics.received.values[labels] == 2
     assert metrics.redelivered.values[labels] == 1

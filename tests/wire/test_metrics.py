@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
 
 import httpx
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.auth import Mode
 from penstock.clock import FakeClock
 from penstock.engine.metrics import Metrics
+from penstock.errors import Invalid
 from penstock.loops.scrape import Scrape
-from penstock.model import DEFAULT_TENANT, Scope
+from penstock.loops.ticker import Ticker
+from penstock.model import DEFAULT_TENANT, Scope, TenantId
 from penstock.store import Store
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.sqlite.store import SqliteStore
@@ -51,6 +55,16 @@ NAMES = {
     "stream_consumer_pending_events": "gauge",
     "stream_consumer_lag_seconds": "gauge",
     "stream_last_tick_age_seconds": "gauge",
+    "stream_events_nacked": "counter",
+    "stream_ticker_duration_seconds": "histogram",
+    "stream_batch_events": "histogram",
+    "stream_event_age_at_receive_seconds": "histogram",
+    "pipeline_running": "gauge",
+    "pipeline_failed": "gauge",
+    "pipeline_rows": "gauge",
+    "pipeline_lag_events": "gauge",
+    "pipeline_lag_seconds": "gauge",
+    "pipeline_report_age_seconds": "gauge",
     "db_pool_size": "gauge",
     "db_pool_idle": "gauge",
     "db_pool_active": "gauge",
@@ -95,49 +109,52 @@ async def test_requests_and_messages_are_counted(server: Live, client: httpx.Asy
     other = (("method", "GET"), ("path", "(other)"), ("status", "404"))
     assert found["http_requests_total", other] == 1
     assert found["http_connections_active", ()] == 1
-    assert found["queue_messages_sent_total", (("queue", "q"),)] == 1
-    assert found["queue_messages_received_total", (("queue", "q"),)] == 1
-    assert found["queue_message_send_duration_seconds_count", (("queue", "q"),)] == 1
+    owner = (("queue", "q"), ("tenant", "default"))
+    assert found["queue_messages_sent_total", owner] == 1
+    assert found["queue_messages_received_total", owner] == 1
+    assert found["queue_message_send_duration_seconds_count", owner] == 1
     assert found["db_pool_size", ()] >= 1
 
 
 def test_buckets_add_up() -> None:
     metrics = Metrics()
     for value in (0.0005, 0.3, 7.0):
-        metrics.send_seconds.observe(("q",), value)
+        metrics.send_seconds.observe(("1", "q"), value)
     found = rendered(metrics)
 
     def bucket(bound: str) -> float:
-        return found["queue_message_send_duration_seconds_bucket", (("le", bound), ("queue", "q"))]
+        return found["queue_message_send_duration_seconds_bucket", (("le", bound), ("queue", "q"), ("tenant", "1"))]
 
     assert (bucket("0.001"), bucket("0.5"), bucket("1.0"), bucket("+Inf")) == (1, 2, 2, 3)
-    assert found["queue_message_send_duration_seconds_sum", (("queue", "q"),)] == pytest.approx(7.3005)
+    assert found["queue_message_send_duration_seconds_sum", (("queue", "q"), ("tenant", "1"))] == pytest.approx(7.3005)
 
 
 def test_the_processes_of_one_server_add_up_and_what_all_of_them_read_does_not() -> None:
     here, there = Metrics(), Metrics()
-    here.sent.add(("q",), 2)
-    there.sent.add(("q",), 3)
-    there.sent.add(("r",), 1)
+    here.sent.add(("1", "q"), 2)
+    there.sent.add(("1", "q"), 3)
+    there.sent.add(("2", "r"), 1)
+    here.nacked.values = there.nacked.values = {("acme", "audit"): 9}
     here.depth.set(("acme", "q"), 5)
     there.depth.set(("acme", "q"), 6)
-    there.age_seconds.observe(("q",), 2.0)
-    found = rendered(here, [prometheus.dump(there)])
+    there.age_seconds.observe(("1", "q"), 2.0)
+    found = samples(prometheus.render(here, [prometheus.dump(there)], tenants={"1": "acme"}))
 
-    assert found["queue_messages_sent_total", (("queue", "q"),)] == 5
-    assert found["queue_messages_sent_total", (("queue", "r"),)] == 1
+    assert found["queue_messages_sent_total", (("queue", "q"), ("tenant", "acme"))] == 5
+    assert found["queue_messages_sent_total", (("queue", "r"), ("tenant", "2"))] == 1
+    assert found["stream_events_nacked_total", (("stream", "audit"), ("tenant", "acme"))] == 9
     assert found["queue_depth", (("queue", "q"), ("tenant", "acme"))] == 6
-    assert found["queue_message_age_at_receive_seconds_count", (("queue", "q"),)] == 1
+    assert found["queue_message_age_at_receive_seconds_count", (("queue", "q"), ("tenant", "acme"))] == 1
 
 
 def test_without_names_of_queues_the_sums_remain() -> None:
     here, there = Metrics(), Metrics()
     for metrics in (here, there):
-        metrics.sent.add(("secret-one",), 2)
-        metrics.sent.add(("secret-two",), 3)
+        metrics.sent.add(("1", "secret-one"), 2)
+        metrics.sent.add(("1", "secret-two"), 3)
         metrics.depth.set(("acme", "secret-one"), 4)
         metrics.depth.set(("acme", "secret-two"), 4)
-        metrics.delete_seconds.observe(("secret-one",), 0.2)
+        metrics.delete_seconds.observe(("1", "secret-one"), 0.2)
     text = prometheus.render(here, [prometheus.dump(there)], names=False)
 
     found = samples(text)
@@ -242,12 +259,12 @@ async def test_consumers_of_streams_show_how_far_behind_they_are(alone: Live) ->
     assert 0 <= found["stream_last_tick_age_seconds", (("stream", "orders"), ("tenant", "default"))] < 60
 
 
-async def test_with_tokens_only_an_admin_sees_names_of_queues() -> None:
+async def test_with_tokens_names_are_shown_to_those_who_may_read() -> None:
     async with running(Mode.TOKEN) as live:
         tenants = live.engine.tenants
         admin = (await tenants.create_token(DEFAULT_TENANT, "admin", frozenset({Scope.ADMIN})))[1]
-        reader = (await tenants.create_token(DEFAULT_TENANT, "reader", frozenset({Scope.READ})))[1]
-        async with live.client(admin) as full, live.client(reader) as narrow:
+        sender = (await tenants.create_token(DEFAULT_TENANT, "sender", frozenset({Scope.SEND})))[1]
+        async with live.client(admin) as full, live.client(sender) as narrow:
             await full.post("/v1/queues", json={"name": "secret"})
             await full.post("/v1/queues/secret/messages", json={"message": 1})
 
@@ -259,27 +276,85 @@ async def test_with_tokens_only_an_admin_sees_names_of_queues() -> None:
             assert "secret" not in answer.text
 
 
-async def test_an_admin_of_another_tenant_sees_only_its_own_names(clock: FakeClock) -> None:
+async def test_a_token_sees_its_own_tenant_and_the_queues_within_reach(clock: FakeClock) -> None:
     async with running(Mode.TOKEN, clock=clock) as live:
         tenants = live.engine.tenants
         other = await tenants.create("other")
-        admins = {
-            tenant: (await tenants.create_token(tenant, "admin", frozenset({Scope.ADMIN})))[1]
-            for tenant in (DEFAULT_TENANT, other.id)
-        }
-        for tenant, token in admins.items():
-            async with live.client(token) as client:
-                await client.post("/v1/queues", json={"name": f"queue-{tenant}"})
-                await client.post(f"/v1/queues/queue-{tenant}/messages", json={"message": 1})
-                await client.post("/jobs", json={"payload": 1, "queue_name": f"jobs-{tenant}"})
-        await Scrape(live.engine).once()
-        async with live.client(admins[DEFAULT_TENANT]) as operator, live.client(admins[other.id]) as admin:
-            everything, own = (await operator.get("/metrics")).text, (await admin.get("/metrics")).text
 
-    assert f'queue="queue-{DEFAULT_TENANT}"' in everything
-    assert f'queue="jobs-{other.id}"' in everything
-    assert f'queue="jobs-{other.id}"' in own
-    assert f'queue_depth{{queue="queue-{other.id}",tenant="other"}} 1.0' in own
-    assert f"queue-{DEFAULT_TENANT}" not in own
-    assert f"jobs-{DEFAULT_TENANT}" not in own
-    assert 'tenant="default"' not in own
+        async def token(tenant: TenantId, *scopes: Scope, queues: str = "*") -> str:
+            return (await tenants.create_token(tenant, "t", frozenset(scopes), queues=queues))[1]
+
+        async def seen(text: str) -> set[str]:
+            async with live.client(text) as client:
+                return set(re.findall(r'queue="([^"]+)"', (await client.get("/metrics")).text))
+
+        for tenant, prefix in ((DEFAULT_TENANT, "ours"), (other.id, "theirs")):
+            async with live.client(await token(tenant, Scope.ADMIN)) as client:
+                for name in (f"{prefix}-a", f"{prefix}-b"):
+                    await client.post("/v1/queues", json={"name": name})
+                    await client.post(f"/v1/queues/{name}/messages", json={"message": 1})
+                await client.post("/jobs", json={"payload": 1, "queue_name": f"{prefix}-jobs"})
+        await Scrape(live.engine).once()
+
+        theirs = {"theirs-a", "theirs-b", "theirs-jobs"}
+        assert await seen(await token(other.id, Scope.ADMIN)) == theirs
+        assert await seen(await token(other.id, Scope.READ)) == theirs
+        assert await seen(await token(other.id, Scope.READ, queues="*-a")) == {"theirs-a"}
+        assert await seen(await token(other.id, Scope.ADMIN, queues="*-a")) == {"theirs-a"}
+        assert await seen(await token(other.id, Scope.SEND)) == set()
+        assert await seen(await token(DEFAULT_TENANT, Scope.READ)) == {"ours-a", "ours-b", "ours-jobs"}
+        everything = theirs | {"ours-a", "ours-b", "ours-jobs"}
+        assert await seen(await token(DEFAULT_TENANT, Scope.ADMIN)) == everything
+        operator = await token(DEFAULT_TENANT, Scope.OPERATOR)
+        assert await seen(operator) == everything
+        async with live.client(operator) as client:
+            assert (await client.get("/v1/queues")).status_code == 403
+            counted = samples((await client.get("/metrics")).content)
+        assert counted["queue_messages_sent_total", (("queue", "theirs-a"), ("tenant", "other"))] == 1
+        with pytest.raises(Invalid, match="default tenant"):
+            await token(other.id, Scope.OPERATOR)
+
+
+@pytest.mark.parametrize("alone", ["postgres"], indirect=True)
+async def test_failures_batches_and_ticks_of_streams_are_counted(alone: Live) -> None:
+    async with alone.client() as client:
+        await client.post("/v1/streams", json={"name": "orders"})
+        await client.post("/v1/streams/orders/consumers", json={"name": "shop"})
+        await client.post("/v1/streams/orders/events", json=[{"payload": n} for n in range(3)])
+        batch = (await client.get("/v1/streams/orders/consumers/shop/batch?wait=5")).json()
+        path = f"/v1/streams/orders/consumers/shop/batches/{batch['batch_id']}/nack"
+        for event in batch["events"][:2]:
+            assert (await client.post(path, json={"id": event["id"]})).status_code == 204
+    await Ticker(alone.engine).once()
+    found = await scraped(alone)
+
+    owner = (("stream", "orders"), ("tenant", "default"))
+    assert found["stream_events_nacked_total", owner] == 2
+    assert (found["stream_batch_events_count", owner], found["stream_batch_events_sum", owner]) == (1, 3)
+    assert found["stream_event_age_at_receive_seconds_count", owner] == 3
+    assert found["stream_ticker_duration_seconds_count", ()] == 1
+
+
+@pytest.mark.parametrize("alone", ["postgres"], indirect=True)
+async def test_the_last_run_of_each_pipeline_shows(alone: Live, migrated_database: str, clock: FakeClock) -> None:
+    runs = [("archive", "failed", 0), ("archive", "running", 5), ("cdc", "failed", 5), ("tables", "running", 300)]
+    with psycopg.connect(migrated_database, autocommit=True) as connection:
+        for pipeline, state, age_s in runs:
+            connection.execute(
+                """
+                insert into penstock.pipeline_runs
+                  (tenant_id, pipeline, settings, state, started_at, seen_at, rows, lag_events, lag_s)
+                values (%s, %s, '{}', %s, %s, %s, 10, 7, 2.5)
+                """,
+                [DEFAULT_TENANT, pipeline, state, clock.now(), clock.now() - timedelta(seconds=age_s)],
+            )
+    found = await scraped(alone)
+
+    def of(metric: str, pipeline: str) -> float | None:
+        return found.get((metric, (("pipeline", pipeline), ("tenant", "default"))))
+
+    assert [of("pipeline_running", name) for name in ("archive", "cdc", "tables")] == [1, 0, 0]
+    assert [of("pipeline_failed", name) for name in ("archive", "cdc", "tables")] == [0, 1, 1]
+    assert (of("pipeline_lag_events", "archive"), of("pipeline_lag_seconds", "archive")) == (7, 2.5)
+    assert (of("pipeline_report_age_seconds", "archive"), of("pipeline_rows", "cdc")) == (5, 10)
+    assert of("pipeline_lag_events", "cdc") is None

@@ -33,7 +33,7 @@ def create_token(
         list[Scope] | None,
         typer.Option(
             metavar="SCOPE",
-            help="Permission: read, send, receive, manage or admin; repeat for several. Default: admin.",
+            help="Permission: read, send, receive, manage, admin or operator; repeat for several. Default: admin.",
         ),
     ] = None,
     queues: Annotated[str, typer.Option(metavar="GLOB", help="Queues that the token can access.")] = "*",

@@ -10,7 +10,7 @@ from penstock.client.api import requests
 from penstock.client.api.requests import Answered, given, read_as, read_each, segment
 from penstock.client.exchange import Call
 
-Scope = Literal["read", "send", "receive", "manage", "admin"]
+Scope = Literal["read", "send", "receive", "manage", "admin", "operator"]
 
 
 class Tenant(Answered, frozen=True, kw_only=True):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.clock import Clock
-from penstock.model.gauges import ConsumerGauges, EndpointGauges, JobGauges, ScheduleGauges, StreamGauges
+from penstock.engine.insights.pipelines import PATIENCE
+from penstock.model.gauges import (
+    ConsumerGauges,
+    EndpointGauges,
+    JobGauges,
+    PipelineGauges,
+    ScheduleGauges,
+    StreamGauges,
+)
 from penstock.model.tenants import TenantId
 from penstock.store import Store
 
@@ -21,9 +29,12 @@ class Gauges:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self.known_tenants: Mapping[TenantId, str] = {}
+        """As `tenants` last found them, which is every few seconds in a server."""
 
     async def tenants(self) -> Mapping[TenantId, str]:
-        return {tenant.id: tenant.name for tenant in await self._store.list_tenants()}
+        self.known_tenants = {tenant.id: tenant.name for tenant in await self._store.list_tenants()}
+        return self.known_tenants
 
     async def jobs(self) -> Sequence[JobGauges]:
         return await self._store.gauges.jobs()
@@ -40,3 +51,7 @@ class Gauges:
 
     async def streams(self) -> Sequence[StreamGauges]:
         return await self._store.gauges.streams()
+
+    async def pipelines(self) -> Sequence[PipelineGauges]:
+        """Of the last run of each pipeline that ever ran."""
+        return await self._store.gauges.pipelines(self._clock.now() - PATIENCE)

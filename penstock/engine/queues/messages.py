@@ -17,7 +17,7 @@ from penstock import limits
 from penstock.clock import Clock
 from penstock.engine.batching import Batcher, Flush, KeyedBatchers
 from penstock.engine.checks import check_name, check_range, check_receive, check_send
-from penstock.engine.metrics import Histogram, Metrics
+from penstock.engine.metrics import Histogram, Labels, Metrics
 from penstock.engine.waiting import Expectations, Key, Look, Waiters
 from penstock.errors import PenstockError, QueueNotFound
 from penstock.model import Handle, Message, Outcome, Receive, Received, Send, Sent, TenantId
@@ -186,13 +186,13 @@ class Messages:
         for (tenant, queue), group in groupby(zip(entries, results, strict=True), _queue_of_entry):
             stored = [entry for entry, sent in group if isinstance(sent, Sent) and not sent.duplicate]
             if stored:
-                self._count_sent(queue, len(stored), elapsed)
+                self._count_sent((str(tenant), queue), len(stored), elapsed)
                 self._waiters.wake((tenant, queue), len(stored))
         return results
 
-    def _count_sent(self, queue: str, count: int, elapsed: float) -> None:
-        self._metrics.sent.add((queue,), count)
-        self._metrics.send_seconds.observe((queue,), elapsed)
+    def _count_sent(self, labels: Labels, count: int, elapsed: float) -> None:
+        self._metrics.sent.add(labels, count)
+        self._metrics.send_seconds.observe(labels, elapsed)
 
     async def _receive(self, requests: Sequence[Receive]) -> Sequence[Received | PenstockError]:
         if len(requests) == 1:
@@ -210,14 +210,14 @@ class Messages:
         elapsed = perf_counter() - start
         for request, received in zip(requests, results, strict=True):
             if isinstance(received, Received) and received.messages:
-                self._count_received(request.queue, received.messages, now, elapsed)
+                self._count_received((str(request.tenant), request.queue), received.messages, now, elapsed)
                 key = (request.tenant, request.queue)
                 if self._waiters.waiting(key):
                     self._waiters.wake_at(key, min(message.visible_at for message in received.messages))
         return results
 
-    def _count_received(self, queue: str, messages: list[Message], now: datetime, elapsed: float) -> None:
-        metrics, labels = self._metrics, (queue,)
+    def _count_received(self, labels: Labels, messages: list[Message], now: datetime, elapsed: float) -> None:
+        metrics = self._metrics
         metrics.received.add(labels, len(messages))
         metrics.receive_seconds.observe(labels, elapsed)
         for message in messages:
@@ -245,9 +245,10 @@ class Messages:
                 key = (handle.tenant, handle.queue)
                 done[key] = done.get(key, 0) + 1
         for (tenant, queue), count in done.items():
-            self._metrics.deleted.add((queue,), count)
+            labels = (str(tenant), queue)
+            self._metrics.deleted.add(labels, count)
             if histogram is not None:
-                histogram.observe((queue,), elapsed)
+                histogram.observe(labels, elapsed)
             if queue.endswith(".fifo"):
                 # A finished message may have been what its group was waiting for.
                 self._waiters.wake((tenant, queue), count)

@@ -214,7 +214,7 @@ class Schedules:
         if fired.schedule.settings.target_kind is TargetKind.QUEUE:
             queue = fired.schedule.settings.target
             self._waiters.wake((fired.schedule.tenant, queue), len(fired.times))
-            self._metrics.sent.add((queue,), len(fired.times))
+            self._metrics.sent.add((str(fired.schedule.tenant), queue), len(fired.times))
         else:
             self._targets.wake(fired)
 

@@ -6,17 +6,19 @@ The rules of streams are the store's. Here requests are checked, and consumers p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock import limits
 from penstock.engine.checks import check_length, check_moment, check_number, check_range, check_seconds, check_text
 from penstock.engine.json_checks import check_json, check_large
+from penstock.engine.metrics import Labels, Metrics
 from penstock.engine.waiting import Key, Look, Waiters
 from penstock.errors import Invalid, InvalidName
 from penstock.model.streams import (
     ConsumerStats,
     DeadEvent,
+    Event,
     EventBatch,
     HealthCheck,
     NewEvent,
@@ -40,9 +42,10 @@ _RANGES = {
 
 
 class Streams:
-    def __init__(self, store: Store, waiters: Waiters) -> None:
+    def __init__(self, store: Store, waiters: Waiters, metrics: Metrics) -> None:
         self._store = store.streams
         self._waiters = waiters
+        self._metrics = metrics
 
     # Streams
 
@@ -129,9 +132,19 @@ class Streams:
         check_range("max", limit, limits.RECEIVE_LIMIT)
         check_range("wait", wait_s, limits.RECEIVE_WAIT_S)
         key = (tenant, name)
-        return await self._waiters.poll(
+        batch = await self._waiters.poll(
             key, wait_s, lambda: self._look(key, consumer, limit), self._expect, first_nap_s=FIRST_NAP_S
         )
+        if batch is not None:
+            self._count_received((str(tenant), name), batch.events)
+        return batch
+
+    def _count_received(self, labels: Labels, events: Sequence[Event]) -> None:
+        self._metrics.stream_batches.observe(labels, len(events))
+        now = datetime.now(UTC)
+        for event in events:
+            if not event.retries:
+                self._metrics.event_age_seconds.observe(labels, max((now - event.created_at).total_seconds(), 0.0))
 
     async def _look(self, key: Key, consumer: str, limit: int) -> Look[EventBatch | None]:
         batch = await self._store.receive(*key, consumer, limit)

@@ -240,7 +240,7 @@ class Topics:
             received = {queue for queue, _ in answer.sent}
             for send in (entry.send for entry in fanout.queues):
                 if send.queue in received:
-                    self._metrics.sent.add((send.queue,))
+                    self._metrics.sent.add((str(send.tenant), send.queue))
                     self._waiters.wake((send.tenant, send.queue))
             if answer.deliveries:
                 self.on_deliveries()

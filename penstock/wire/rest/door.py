@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 
 from penstock.auth import Authenticator, Mode
 from penstock.engine import Engine
-from penstock.errors import Forbidden, QueueNotFound
+from penstock.errors import Forbidden, PenstockError, QueueNotFound
 from penstock.model import Scope
 from penstock.wire import openapi, prometheus
 from penstock.wire.http.faults import json_fault
@@ -135,31 +136,46 @@ class Rest:
         return _READY if asked.exception() is None else _DEGRADED
 
     async def metrics(self, request: Request) -> Response:
-        names, tenant = await self._visible_names(request)
+        names, viewer = await self._visible_names(request)
+        tenants = await self._tenant_names()
         # One at a time, in a thread: with thousands of queues the text takes seconds to write.
         async with self._rendering:
             metrics = self._engine.metrics
             prometheus.note_pool(metrics, self._engine.store.pool_numbers())
             peers, values = await self._peers(), prometheus.copy(metrics)
-            text = await asyncio.to_thread(prometheus.render, metrics, peers, names=names, tenant=tenant, values=values)
+            text = await asyncio.to_thread(
+                prometheus.render, metrics, peers, names=names, viewer=viewer, tenants=tenants, values=values
+            )
         return Response(200, text, prometheus.CONTENT_TYPE)
 
-    async def _visible_names(self, request: Request) -> tuple[bool, str | None]:
-        """Whether the caller sees the names of all tenants; else, of an administrator, the one tenant to show.
+    async def _tenant_names(self) -> Mapping[str, str]:
+        """By their ids, as labels have them. While the database is away, the metrics of new tenants show their ids."""
+        gauges = self._engine.gauges
+        counted = {labels[0] for labels in self._engine.metrics.sent.values}
+        if not counted <= {str(number) for number in gauges.known_tenants}:
+            with suppress(PenstockError):
+                await gauges.tenants()
+        return {str(number): name for number, name in gauges.known_tenants.items()}
 
-        Operators see all names: administrators of the default tenant, and everyone where tokens are not verified.
+    async def _visible_names(self, request: Request) -> tuple[bool, prometheus.Viewer | None]:
+        """Whether the caller sees the names of all tenants; else, of a token that may read, what it sees.
+
+        Operators see all names: administrators of the default tenant, tokens with the scope operator, and everyone
+        where tokens are not verified.
         """
         if self._authenticator.mode is Mode.OPEN:
             return True, None
         try:
             principal = await self._authenticator.principal(request.authorization)
-            principal.require(Scope.ADMIN)
+            if principal.sees_every_metric:
+                return True, None
+            principal.require(Scope.READ)
         except Forbidden:
             return False, None
-        if principal.operates:
-            return True, None
-        names = await self._engine.gauges.tenants()
-        return False, names.get(principal.tenant) if principal.queues == "*" else None
+        names = self._engine.gauges.known_tenants
+        if principal.tenant not in names:
+            names = await self._engine.gauges.tenants()
+        return False, prometheus.Viewer(names[principal.tenant], principal) if principal.tenant in names else None
 
 
 def rest_fault(error: Exception, request_id: str) -> Response:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from penstock.model.gauges import ConsumerGauges, EndpointGauges, JobGauges, ScheduleGauges, StreamGauges
+from penstock.model.gauges import (
+    ConsumerGauges,
+    EndpointGauges,
+    JobGauges,
+    PipelineGauges,
+    ScheduleGauges,
+    StreamGauges,
+)
 from penstock.model.jobs import JobStatus
 from penstock.model.stream_names import owner_of
 from penstock.model.tenants import TenantId
@@ -61,5 +68,10 @@ class PostgresGauges:
         found = []
         for row in await self._connections.rows("stream_figures"):
             tenant, stream = owner_of(row["queue_name"])
-            found.append(StreamGauges(tenant=tenant, stream=stream, tick_age_s=max(row["tick_age_s"], 0.0)))
+            age_s = max(row["tick_age_s"], 0.0)
+            found.append(StreamGauges(tenant=tenant, stream=stream, tick_age_s=age_s, nacked=row["nacked"]))
         return found
+
+    async def pipelines(self, seen_since: datetime) -> Sequence[PipelineGauges]:
+        found = await self._connections.rows("pipeline_figures", seen_since)
+        return [PipelineGauges(**{**dict(row), "tenant": TenantId(row["tenant"])}) for row in found]

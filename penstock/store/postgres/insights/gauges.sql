@@ -79,7 +79,11 @@ where p.sub_role <> 'member'
   and p.tick_time is not null;
 
 -- name: stream_figures
-select q.queue_name, extract(epoch from now() - t.tick_time)::float8 as tick_age_s
+-- A stream may be dropped meanwhile: its sequence is gone then.
+select
+  q.queue_name,
+  extract(epoch from now() - t.tick_time)::float8 as tick_age_s,
+  coalesce(pg_sequence_last_value(to_regclass('pgque.event_' || q.queue_id || '_nack_seq')), 0) as nacked
 from pgque.queue as q
 cross join lateral (
   select n.tick_time
@@ -88,3 +92,37 @@ cross join lateral (
   order by n.tick_id desc
   limit 1
 ) as t;
+
+-- name: pipeline_figures
+-- One step down the index for each pipeline of each tenant that runs any, however many runs there are.
+with recursive known (tenant_id, pipeline) as (
+  (select r.tenant_id, r.pipeline from penstock.pipeline_runs as r order by r.tenant_id, r.pipeline limit 1)
+  union all
+  select n.tenant_id, n.pipeline
+  from known as k
+  cross join lateral (
+    select r.tenant_id, r.pipeline
+    from penstock.pipeline_runs as r
+    where (r.tenant_id, r.pipeline) > (k.tenant_id, k.pipeline)
+    order by r.tenant_id, r.pipeline
+    limit 1
+  ) as n
+)
+select
+  l.tenant_id as tenant,
+  l.pipeline,
+  l.state = 'running' and l.seen_at >= $1 as running,
+  l.state = 'failed' or (l.state = 'running' and l.seen_at < $1) as failed,
+  l.rows,
+  coalesce(case when l.state = 'running' then l.lag_events end, 0) as lag_events,
+  coalesce(case when l.state = 'running' then l.lag_s end, 0) as lag_s,
+  l.seen_at
+from known as k
+cross join lateral (
+  select r.*
+  from penstock.pipeline_runs as r
+  where r.tenant_id = k.tenant_id
+    and r.pipeline = k.pipeline
+  order by r.id desc
+  limit 1
+) as l;

@@ -6,7 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from penstock.model.gauges import ConsumerGauges, EndpointGauges, JobGauges, ScheduleGauges, StreamGauges
+from penstock.model.gauges import (
+    ConsumerGauges,
+    EndpointGauges,
+    JobGauges,
+    PipelineGauges,
+    ScheduleGauges,
+    StreamGauges,
+)
 from penstock.model.jobs import JobStatus
 from penstock.model.tenants import TenantId
 from penstock.store.gauges import PRIORITIES
@@ -41,6 +48,9 @@ class SqliteGauges:
         return ()
 
     async def streams(self) -> Sequence[StreamGauges]:
+        return ()
+
+    async def pipelines(self, seen_since: datetime) -> Sequence[PipelineGauges]:
         return ()
 
 
