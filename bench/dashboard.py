@@ -22,6 +22,7 @@ from playwright.async_api import async_playwright
 from penstock.clock import SystemClock
 from penstock.engine import Engine
 from penstock.model import DEFAULT_TENANT
+from penstock.model.jobs import JobFilter
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.store import PostgresStore
 from penstock.web import assets
@@ -155,15 +156,20 @@ async def search(dsn: str, jobs: int) -> None:
         values = {
             "a value of one job": [str(jobs // 2 + number * 37) for number in range(SEARCHES)],
             "a value of many jobs": [f"user{number}" for number in range(SEARCHES)],
+            "a value of every hundredth job": [str(number) for number in range(SEARCHES)],
+            "a value of no job": [f"nobody{number}" for number in range(SEARCHES)],
         }
         for label, wanted in values.items():
-            times = []
+            times, rows = [], []
             for value in wanted:
                 began = perf_counter()
-                found = await engine.jobs.find_jobs(DEFAULT_TENANT, value, limit=50)
+                found = await engine.jobs.find_jobs(DEFAULT_TENANT, JobFilter(value=value), limit=50)
                 times.append(1000 * (perf_counter() - began))
-                assert found
-            print(f"search for {label}: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms")
+                rows.append(len(found.jobs))
+                assert bool(found.jobs) is not value.startswith("nobody")
+            print(
+                f"search for {label}: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms, {statistics.mean(rows):.0f} jobs"
+            )
         await connection.close()
     finally:
         await engine.close()

@@ -61,6 +61,8 @@ JOB_PRIORITY = (-32_767, 32_767)
 JOB_RETRIES = (0, 1000)
 JOB_AFTER = (0, 10_000)
 """Jobs that one job, or all of one request together, come after."""
+JOB_TAGS = (0, 20)
+JOB_TAG_CHARACTERS = (1, 100)
 JOB_LEASE_S = (1, 3600)
 JOB_WAIT_S = (0, 60)
 JOB_LEASE_LIMIT = (1, 1000)

@@ -40,11 +40,11 @@ class Jobs(Namespace):
         """Store many jobs in as few requests as their number and size allow; their ids, in order."""
         return [job_id for part in chunks(new) for job_id in self.ask(jobs.enqueue_many(part))]
 
-    def all(self, *, queue_name: str | None = None, status: str | None = None) -> Iterator[Job]:
+    def all(self, *, queue_name: str | None = None, status: str | None = None, tag: str | None = None) -> Iterator[Job]:
         """All jobs that match, newest first, asked for page by page as they are used."""
         cursor: str | None = None
         while True:
-            page = self.ask(jobs.list_jobs(queue_name=queue_name, status=status, cursor=cursor))
+            page = self.ask(jobs.list_jobs(queue_name=queue_name, status=status, tag=tag, cursor=cursor))
             yield from page.items
             if page.next_cursor is None:
                 return
@@ -89,11 +89,13 @@ class AsyncJobs(AsyncNamespace):
         """Store many jobs in as few requests as their number and size allow; their ids, in order."""
         return [job_id for part in chunks(new) for job_id in await self.ask(jobs.enqueue_many(part))]
 
-    async def all(self, *, queue_name: str | None = None, status: str | None = None) -> AsyncIterator[Job]:
+    async def all(
+        self, *, queue_name: str | None = None, status: str | None = None, tag: str | None = None
+    ) -> AsyncIterator[Job]:
         """All jobs that match, newest first, asked for page by page as they are used."""
         cursor: str | None = None
         while True:
-            page = await self.ask(jobs.list_jobs(queue_name=queue_name, status=status, cursor=cursor))
+            page = await self.ask(jobs.list_jobs(queue_name=queue_name, status=status, tag=tag, cursor=cursor))
             for job in page.items:
                 yield job
             if page.next_cursor is None:

@@ -19,7 +19,8 @@ select penstock.enqueue_job(
   cast(:queue as text), cast(:payload as jsonb), priority => cast(:priority as integer),
   max_retries => cast(:max_retries as integer), run_at => cast(cast(:run_at as text) as timestamptz),
   unique_key => cast(:unique_key as text), unique_s => cast(:unique_s as integer),
-  backoff => cast(:backoff as jsonb), after => cast(cast(:after as text) as uuid[])
+  backoff => cast(:backoff as jsonb), after => cast(cast(:after as text) as uuid[]),
+  tags => array(select jsonb_array_elements_text(cast(:tags as jsonb)))
 )
 """
 SEND = "select penstock.send(cast(:queue as text), cast(:message as jsonb))"
@@ -110,4 +111,5 @@ def _job(job: NewJob) -> dict[str, Any]:
         "unique_s": body.get("unique_seconds", 3600),
         "backoff": None if backoff is None else json.dumps(backoff),
         "after": "{" + ",".join(body["after"]) + "}" if body.get("after") else None,
+        "tags": json.dumps(body.get("tags", [])),
     }

@@ -76,6 +76,8 @@ class NewJob:
     """The traceparent of its producer, on servers that export traces."""
     after: Sequence[str | NewJob] = ()
     """Jobs that must be completed first: ids, or earlier entries of the same batch."""
+    tags: Sequence[str] = ()
+    """Texts to find it by."""
 
 
 @dataclass(slots=True)
@@ -204,6 +206,30 @@ class Job:
     after: tuple[str, ...] = ()
     waiting_for: tuple[str, ...] = ()
     """Those of `after` that are not completed."""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs a search is for. A value is anywhere in the payload; numbers and texts are compared as written."""
+
+    value: str | None = None
+    tag: str | None = None
+    queue: str | None = None
+    status: JobStatus | None = None
+
+    @property
+    def statuses(self) -> Sequence[JobStatus]:
+        return [self.status] if self.status is not None else list(JobStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJobs:
+    jobs: list[Job]
+    """Newest first."""
+    next: str | None
+    """Where the search goes on, as `before`. A search that takes long ends early, so there may be a next page even
+    when this one is not full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +293,8 @@ class JobLimits:
 
 def has_value(document: str, value: str) -> bool:
     """Whether a JSON document has this value anywhere: a text, a number as written, `true` or `false`."""
+    if value not in document and "\\" not in document:
+        return False
     try:
         waiting: list[Any] = [json.loads(document, parse_int=str, parse_float=str)]
     except (ValueError, RecursionError):

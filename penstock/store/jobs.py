@@ -12,9 +12,11 @@ from penstock.model.jobs import (
     Enqueued,
     Failed,
     Failure,
+    FoundJobs,
     Heartbeat,
     Job,
     JobCounts,
+    JobFilter,
     JobHandle,
     JobLimits,
     JobOutcome,
@@ -71,17 +73,11 @@ class JobStore(Protocol):
     ) -> list[Job]:
         """Newest first, those older than `before`."""
 
-    async def find_jobs(
-        self,
-        tenant: TenantId,
-        value: str,
-        *,
-        queue: str | None,
-        statuses: Sequence[JobStatus],
-        before: str | None,
-        limit: int,
-    ) -> list[Job]:
-        """Jobs with this value anywhere in the payload, newest first, those older than `before`."""
+    async def find_jobs(self, tenant: TenantId, wanted: JobFilter, *, before: str | None, limit: int) -> FoundJobs:
+        """Jobs with a value in the payload, a tag, or both; newest first, those older than `before`."""
+
+    async def find_ids(self, tenant: TenantId, wanted: JobFilter, limit: int) -> list[str]:
+        """The ids of such jobs, newest first, without a bound on the time this takes."""
 
     async def index_values(self) -> int:
         """Prepare the payloads of new jobs for `find_jobs`, a bounded number at a time; 0 when nothing was left."""

@@ -81,6 +81,11 @@ class Call:
         found: Mapping[str, str] = self.request.path_params
         return found
 
+    @property
+    def streamed(self) -> bool:
+        """Only the live part of the page is wanted: what stands outside it need not be asked for."""
+        return "live" in self.query and "text/event-stream" in self.request.headers.get("accept", "")
+
     def notice(self, texts: Mapping[str, str]) -> str | None:
         """What the page says after an action: `done` in the address names the text, `count` and `skipped` are its
         numbers."""

@@ -251,6 +251,10 @@ CREATE FUNCTION penstock.check_staged_json(p_places tid[], p_field text) RETURNS
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.check_tags(p_tags text[]) RETURNS void
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -513,7 +517,7 @@ CREATE FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text,
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb, after uuid[] DEFAULT NULL::uuid[]) RETURNS uuid
+CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb, after uuid[] DEFAULT NULL::uuid[], tags text[] DEFAULT NULL::text[]) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -522,6 +526,10 @@ CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.enqueue_jobs_after(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], OUT numbers bigint[], OUT existing boolean[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.enqueue_tagged_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], p_tags text[], OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -544,11 +552,15 @@ CREATE FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer) RETURNS TABLE(queue_id integer, id bigint)
+CREATE FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer, p_ms integer) RETURNS TABLE(queue_id integer, id bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) RETURNS penstock.queues
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.find_tagged_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer, p_ms integer, p_tag text) RETURNS TABLE(queue_id integer, id bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -680,6 +692,10 @@ CREATE FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_beginning
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.forget_job_tags(p_before timestamp with time zone, p_limit integer) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.forget_job_traces(p_before timestamp with time zone, p_limit integer) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -718,10 +734,14 @@ CREATE FUNCTION penstock.job_payloads(p_queue integer, p_after bigint, p_last bi
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.job_piece(p_queue integer, p_after bigint, p_last bigint, p_count integer, p_dead boolean) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.job_place(p_priority integer, p_number bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_value text, p_before bigint) RETURNS TABLE(queue_id integer, after bigint, last bigint)
+CREATE FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_value text, p_before bigint, p_dead boolean) RETURNS TABLE(queue_id integer, after bigint, last bigint, whole boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -815,6 +835,10 @@ CREATE FUNCTION penstock.make_job_day(p_moment timestamp with time zone) RETURNS
 
 CREATE FUNCTION penstock.make_job_queues(p_tenants bigint[], p_names text[], p_now timestamp with time zone) RETURNS integer[]
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.match_jobs(p_queue integer, p_states integer[], p_value text, p_after bigint, p_last bigint, p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.message_bytes(p_body text, p_attributes json, p_headers json) RETURNS integer
@@ -1227,6 +1251,10 @@ CREATE FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivere
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.tag_job(p_tenant bigint, p_queue integer, p_job bigint, p_tags text[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.take_requests(p_name text, p_rate double precision, p_burst double precision, p_wanted integer, p_now timestamp with time zone, OUT taken integer, OUT wait_s double precision) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -1524,6 +1552,14 @@ ALTER TABLE penstock.job_queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
 CREATE TABLE penstock.job_space (
     salt text NOT NULL,
     CONSTRAINT job_space_salt_check CHECK ((salt ~ '^[0-9a-f]{7}$'::text))
+);
+
+CREATE TABLE penstock.job_tags (
+    tenant_id bigint NOT NULL,
+    tag text NOT NULL,
+    queue_id integer NOT NULL,
+    job_id bigint NOT NULL,
+    look_at timestamp with time zone NOT NULL
 );
 
 CREATE VIEW penstock.job_totals AS
@@ -2009,6 +2045,9 @@ ALTER TABLE ONLY penstock.job_queues
 ALTER TABLE ONLY penstock.job_queues
     ADD CONSTRAINT job_queues_tenant_id_name_key UNIQUE (tenant_id, name);
 
+ALTER TABLE ONLY penstock.job_tags
+    ADD CONSTRAINT job_tags_pkey PRIMARY KEY (queue_id, job_id, tag);
+
 ALTER TABLE ONLY penstock.job_traces
     ADD CONSTRAINT job_traces_pkey PRIMARY KEY (queue_id, job_id);
 
@@ -2156,6 +2195,10 @@ CREATE INDEX job_edges_age ON penstock.job_edges USING btree (created_at);
 CREATE INDEX job_edges_waiting ON penstock.job_edges USING btree (after_queue_id, after_id) WHERE (NOT done);
 
 CREATE INDEX job_keys_expiry ON penstock.job_keys USING btree (expires_at);
+
+CREATE INDEX job_tags_age ON penstock.job_tags USING btree (look_at);
+
+CREATE INDEX job_tags_tag ON penstock.job_tags USING btree (tenant_id, tag, job_id);
 
 CREATE INDEX job_traces_age ON penstock.job_traces USING btree (created_at);
 
@@ -2382,6 +2425,8 @@ REVOKE ALL ON FUNCTION penstock.check_settings(p_queue penstock.queues) FROM PUB
 
 REVOKE ALL ON FUNCTION penstock.check_staged_json(p_places tid[], p_field text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.check_tags(p_tags text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
@@ -2470,13 +2515,15 @@ REVOKE ALL ON FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) FRO
 
 REVOKE ALL ON FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) FROM PUBLIC;
-GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) TO penstock_writer;
-GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) TO penstock_admin;
+REVOKE ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_jobs_after(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.enqueue_tagged_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], p_tags text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
@@ -2488,9 +2535,11 @@ REVOKE ALL ON FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max
 
 REVOKE ALL ON FUNCTION penstock.find_duplicate(p_bin bigint, p_dedup text, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.find_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer, p_ms integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_queue(p_tenant bigint, p_queue text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.find_tagged_jobs(p_tenant bigint, p_queue text, p_states integer[], p_value text, p_before bigint, p_limit integer, p_ms integer, p_tag text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_topic(p_tenant bigint, p_topic text) FROM PUBLIC;
 
@@ -2532,6 +2581,8 @@ REVOKE ALL ON FUNCTION penstock.fold_job_counts() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.follow_events(p_queues text[], p_id bigint, p_beginnings text[], p_recent integer, p_limit integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.forget_job_tags(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.forget_job_traces(p_before timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p_limit integer, p_now timestamp with time zone) FROM PUBLIC;
@@ -2552,9 +2603,11 @@ REVOKE ALL ON FUNCTION penstock.job_name(p_id uuid, OUT queue_id integer, OUT nu
 
 REVOKE ALL ON FUNCTION penstock.job_payloads(p_queue integer, p_after bigint, p_last bigint, p_limit integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.job_piece(p_queue integer, p_after bigint, p_last bigint, p_count integer, p_dead boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.job_place(p_priority integer, p_number bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_value text, p_before bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.job_ranges(p_tenant bigint, p_queue text, p_value text, p_before bigint, p_dead boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.job_state(p_tenant bigint, p_queue integer, p_number bigint) FROM PUBLIC;
 
@@ -2593,6 +2646,8 @@ REVOKE ALL ON FUNCTION penstock.lock_topic_group(p_topic bigint, p_group text) F
 REVOKE ALL ON FUNCTION penstock.make_job_day(p_moment timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.make_job_queues(p_tenants bigint[], p_names text[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.match_jobs(p_queue integer, p_states integer[], p_value text, p_after bigint, p_last bigint, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.message_bytes(p_body text, p_attributes json, p_headers json) FROM PUBLIC;
 
@@ -2806,6 +2861,8 @@ REVOKE ALL ON FUNCTION penstock.sweep_expired(p_now timestamp with time zone, p_
 REVOKE ALL ON FUNCTION penstock.sweep_poison(p_max integer, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.sweep_topics(p_now timestamp with time zone, p_delivered_before timestamp with time zone, p_exhausted_before timestamp with time zone, p_limit integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.tag_job(p_tenant bigint, p_queue integer, p_job bigint, p_tags text[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.take_requests(p_name text, p_rate double precision, p_burst double precision, p_wanted integer, p_now timestamp with time zone, OUT taken integer, OUT wait_s double precision) FROM PUBLIC;
 

@@ -21,6 +21,7 @@ Status = Annotated[
     str | None,
     typer.Option(metavar="STATUS", help="Only pending, processing, completed, cancelled or dead ones."),
 ]
+Tag = Annotated[str | None, typer.Option(metavar="TAG", help="Only jobs with this tag.")]
 COLUMNS = ("id", "queue_name", "status", "attempt", "created_at", "error_text")
 ATTEMPT_COLUMNS = ("attempt", "worker_id", "outcome", "started_at", "ended_at", "error")
 PAGE = 200
@@ -33,11 +34,13 @@ def path(job_id: str) -> str:
     return f"/jobs/{segment(job_id)}"
 
 
-def _jobs(server: Server, queue: str | None, status: str | None, limit: int) -> Iterator[dict[str, Any]]:
+def _jobs(
+    server: Server, queue: str | None, status: str | None, limit: int, tag: str | None = None
+) -> Iterator[dict[str, Any]]:
     """Page by page, newest first."""
     cursor, left = None, limit
     while left > 0:
-        asked = {"queue_name": queue, "status": status, "cursor": cursor, "limit": min(left, PAGE)}
+        asked = {"queue_name": queue, "status": status, "tag": tag, "cursor": cursor, "limit": min(left, PAGE)}
         page = server.get("/jobs", **asked)
         yield from page["items"]
         left -= len(page["items"])
@@ -53,10 +56,11 @@ def list_jobs(
     out: Output,
     queue: Queue = None,
     status: Status = None,
+    tag: Tag = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Maximum number, newest first.")] = 50,
 ) -> None:
     """List jobs, newest first."""
-    out.rows(list(_jobs(server, queue, status, limit)), COLUMNS, "There are no jobs.")
+    out.rows(list(_jobs(server, queue, status, limit, tag)), COLUMNS, "There are no jobs.")
 
 
 @app.command("queues")
@@ -110,6 +114,7 @@ def enqueue(
     priority: Annotated[int, typer.Option(metavar="N", help="Higher priorities are leased first.")] = 0,
     max_retries: Annotated[int, typer.Option(metavar="N", help="Further runs after a failure.")] = 3,
     unique_key: Annotated[str | None, typer.Option(metavar="TEXT", help="Store no second job with this key.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Tag to find it by; may be repeated.")] = None,
 ) -> None:
     """Enqueue a job."""
     body = {
@@ -118,6 +123,7 @@ def enqueue(
         "priority": priority,
         "max_retries": max_retries,
         **({"unique_key": unique_key} if unique_key is not None else {}),
+        **({"tags": tag} if tag else {}),
     }
     out.record(server.post("/jobs", body, repeatable=unique_key is not None))
 

@@ -51,6 +51,7 @@ class Job(Answered, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     waiting_for: tuple[str, ...] = ()
     """Those of `after` that are not completed."""
+    tags: tuple[str, ...] = ()
     attempts: tuple[JobAttempt, ...] = ()
     """Only in the answer of `get`."""
     unreadable: str | None = None
@@ -149,12 +150,14 @@ def list_jobs(
     *,
     queue_name: str | None = None,
     status: str | None = None,
+    tag: str | None = None,
     cursor: str | None = None,
     limit: int = PAGE,
     offset: int = 0,
 ) -> Call[JobPage]:
     """One page of jobs, newest first; `all` iterates over all pages."""
-    query = {"queue_name": queue_name, "status": status, "cursor": cursor, "limit": limit, "offset": offset or None}
+    query: dict[str, Any] = {"queue_name": queue_name, "status": status, "tag": tag, "cursor": cursor}
+    query |= {"limit": limit, "offset": offset or None}
     return Call(requests.get("/v1/jobs", query), _page)
 
 
@@ -270,7 +273,7 @@ def job_of(found: Mapping[str, Any]) -> Job:
     fields = {name: plain[name] for name in Job.__struct_fields__ if plain.get(name) is not None}
     for name in _MOMENTS & fields.keys():
         fields[name] = moment_of(fields[name])
-    for name in ("after", "waiting_for"):
+    for name in ("after", "waiting_for", "tags"):
         fields[name] = tuple(fields.get(name, ()))
     fields["attempts"] = tuple(_attempt_of(each) for each in fields.get("attempts", ()))
     return Job(**fields)

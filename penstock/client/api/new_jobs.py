@@ -26,6 +26,7 @@ class JobOptions(TypedDict, total=False):
     unique_seconds: int | timedelta | None
     backoff: Mapping[str, Any] | None
     after: Sequence[str | int] | None
+    tags: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class NewJob:
     first is answered. Such a job can also be enqueued again, without harm, after an answer got lost.
 
     `after` has the ids of jobs that must be completed first. In one call of `enqueue_many` it may also have the
-    positions of earlier jobs, from 0.
+    positions of earlier jobs, from 0. `tags` are texts to find the job by.
     """
 
     queue_name: str
@@ -49,6 +50,7 @@ class NewJob:
     unique_seconds: int | timedelta | None = None
     backoff: Mapping[str, Any] | None = None
     after: Sequence[str | int] | None = None
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ def encode(job: NewJob) -> EncodedJob:
         told["backoff"] = dict(job.backoff)
     if job.after:
         told["after"] = list(job.after)
+    if job.tags:
+        told["tags"] = list(job.tags)
     return EncodedJob(to_json(told), job.unique_key is not None)
 
 

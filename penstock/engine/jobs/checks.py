@@ -25,6 +25,9 @@ def _check_job(entry: NewJob) -> None:
     check_range("max_retries", entry.max_retries, limits.JOB_RETRIES)
     check_moment("run_at", entry.run_at)
     check_length("unique_key", entry.unique_key, limits.JOB_KEY_CHARACTERS)
+    check_range("tags", len(entry.tags), limits.JOB_TAGS)
+    for tag in entry.tags:
+        check_length("tags", tag, limits.JOB_TAG_CHARACTERS)
     if entry.unique_s is not None:
         check_range("unique_seconds", entry.unique_s, limits.JOB_UNIQUE_S)
     if entry.backoff is not None:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from penstock import limits
 from penstock.clock import Clock
 from penstock.engine.batching import Batcher, KeyedBatchers
-from penstock.engine.checks import check_name, check_range, check_text
+from penstock.engine.checks import check_length, check_name, check_range, check_text
 from penstock.engine.jobs.checks import (
     check_completion,
     check_failure,
@@ -34,9 +34,11 @@ from penstock.model.jobs import (
     Enqueued,
     Failed,
     Failure,
+    FoundJobs,
     Heartbeat,
     Job,
     JobCounts,
+    JobFilter,
     JobHandle,
     JobLimits,
     JobOutcome,
@@ -169,26 +171,19 @@ class Jobs:
         return found, sum(_count(count, statuses) for _, count in counts)
 
     async def find_jobs(
-        self,
-        tenant: TenantId,
-        value: str,
-        *,
-        queue: str | None = None,
-        status: JobStatus | None = None,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> list[Job]:
-        """Jobs with this value anywhere in the payload, newest first. Numbers and texts are compared as written."""
+        self, tenant: TenantId, wanted: JobFilter, *, before: str | None = None, limit: int = 50
+    ) -> FoundJobs:
+        """Jobs with a value anywhere in the payload, a tag, or both, newest first."""
+        _check_filter(wanted)
         check_range("limit", limit, (1, MOST_AT_ONCE))
-        check_text("queue", queue)
         check_text("before", before)
-        check_text("value", value)
-        if not 0 < len(value) <= LONGEST_VALUE:
-            raise Invalid(f"a value has 1 to {LONGEST_VALUE} characters", field="value")
-        statuses = [status] if status is not None else list(JobStatus)
-        return await self._store.jobs.find_jobs(
-            tenant, value, queue=queue, statuses=statuses, before=before, limit=limit
-        )
+        return await self._store.jobs.find_jobs(tenant, wanted, before=before, limit=limit)
+
+    async def find_ids(self, tenant: TenantId, wanted: JobFilter, limit: int = MOST_AT_ONCE) -> list[str]:
+        """The ids of all such jobs, the newest `limit`: for actions on them."""
+        _check_filter(wanted)
+        check_range("limit", limit, (1, MOST_AT_ONCE))
+        return await self._store.jobs.find_ids(tenant, wanted, limit)
 
     async def index_values(self) -> int:
         return await self._store.jobs.index_values()
@@ -302,6 +297,14 @@ class Jobs:
 
     async def _beat(self, entries: Sequence[Heartbeat]) -> Sequence[JobOutcome]:
         return await self._store.jobs.beat_many(entries, self._clock.now())
+
+
+def _check_filter(wanted: JobFilter) -> None:
+    if wanted.value is None and wanted.tag is None:
+        raise Invalid("a search needs a value or a tag", field="value")
+    check_text("queue", wanted.queue)
+    check_length("value", wanted.value, (1, LONGEST_VALUE))
+    check_length("tag", wanted.tag, limits.JOB_TAG_CHARACTERS)
 
 
 def _batch_key_of(entry: NewJob) -> Key | None:

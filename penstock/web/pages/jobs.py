@@ -11,7 +11,7 @@ from starlette.routing import Route
 from penstock.engine.jobs.jobs import MOST_AT_ONCE
 from penstock.errors import Conflict, Invalid, JobNotFound
 from penstock.model import Scope
-from penstock.model.jobs import Job, JobCounts, JobStatus
+from penstock.model.jobs import Job, JobCounts, JobFilter, JobStatus
 from penstock.model.samples import SampleKind
 from penstock.web.charts import OPEN_JOBS, Charts, span_of
 from penstock.web.forms import actor_of, audited, check_typed_name
@@ -23,8 +23,8 @@ STATUSES = tuple(status for status in JobStatus if status is not JobStatus.FAILE
 ACTED = {JobStatus.DEAD: "matching-retried", JobStatus.PENDING: "matching-cancelled"}
 """Statuses whose jobs can be acted on together, and the word of what is reported."""
 DONE = {
-    "matching-retried": "{count} jobs with this value were retried, {skipped} had changed meanwhile.",
-    "matching-cancelled": "{count} jobs with this value were cancelled, {skipped} had changed meanwhile.",
+    "matching-retried": "{count} matching jobs were retried, {skipped} had changed meanwhile.",
+    "matching-cancelled": "{count} matching jobs were cancelled, {skipped} had changed meanwhile.",
     "retried": "{count} dead jobs were brought back as new jobs.",
     "removed": "{count} dead jobs were removed.",
     "cancelled": "The job was cancelled.",
@@ -56,8 +56,11 @@ class JobPages:
         status = _status(call.form.get("status") or call.query.get("status", ""))
         wanted, before = call.query.get("id", "").strip(), call.query.get("before", "")
         value = (call.form.get("value") or call.query.get("value", "")).strip()
+        tag = (call.form.get("tag") or call.query.get("tag", "")).strip()
+        asked = JobFilter(value=value or None, tag=tag or None, queue=queue or None, status=status)
         counts = await self._counts(call)
-        jobs, note = await self._find(call, wanted, queue, status, value, before)
+        jobs, older, note = await self._find(call, wanted, asked, before)
+        filters = {"queue": queue, "status": status or "", "value": value, "tag": tag}
         chosen = next((one for one in counts if one.queue == queue), None)
         drawn = await self._charts.draw(call, SampleKind.JOB, queue, (OPEN_JOBS,))
         values = {
@@ -71,10 +74,11 @@ class JobPages:
             "statuses": [one.value for one in STATUSES],
             "wanted": wanted,
             "value": value,
-            "matching": await self._matching(call, queue, status, value),
+            "tag": tag,
+            "matching": 0 if call.streamed else await self._matching(call, asked),
             "most": MOST_AT_ONCE,
-            "link": lambda **changes: _link({"queue": queue, "status": status or "", "value": value} | changes),
-            "next": jobs[-1].id if len(jobs) == ROWS else None,
+            "link": lambda **changes: _link(filters | changes),
+            "next": older,
             "dead": chosen.dead if chosen is not None and status is JobStatus.DEAD else 0,
             "may_manage": bool(queue) and call.may(Scope.MANAGE, queue),
             "notice": call.notice(DONE),
@@ -98,36 +102,35 @@ class JobPages:
         return sorted((one for _, one in found if call.principal.reaches(one.queue)), key=lambda one: one.queue)
 
     async def _find(
-        self, call: Call, wanted: str, queue: str, status: JobStatus | None, value: str, before: str
-    ) -> tuple[list[Job], str | None]:
-        """Jobs of the page, and what to say when they are none."""
+        self, call: Call, wanted: str, asked: JobFilter, before: str
+    ) -> tuple[list[Job], str | None, str | None]:
+        """Jobs of the page, where the next page begins, and what to say when there are none."""
         tenant = call.principal.tenant
         if wanted:
             try:
                 job = await self._jobs.get(tenant, wanted)
                 call.principal.require(Scope.READ, job.queue)
             except JobNotFound:
-                return [], "There is no job with this id."
-            return [job], None
-        if not queue and call.principal.queues != "*":
-            return [], "Choose a queue: your token does not reach all of them."
-        call.principal.require(Scope.READ, queue or None)
-        if value:
-            matching = await self._jobs.find_jobs(
-                tenant, value, queue=queue or None, status=status, before=before or None, limit=ROWS
-            )
-            return matching, "No job has this value in its payload."
-        found, _ = await self._jobs.list_jobs(
-            tenant, queue=queue or None, status=status, before=before or None, limit=ROWS
+                return [], None, "There is no job with this id."
+            return [job], None, None
+        if not asked.queue and call.principal.queues != "*":
+            return [], None, "Choose a queue: your token does not reach all of them."
+        call.principal.require(Scope.READ, asked.queue)
+        if asked.value or asked.tag:
+            found = await self._jobs.find_jobs(tenant, asked, before=before or None, limit=ROWS)
+            note = "No job found yet; the search goes on with older jobs." if found.next else "No job matches."
+            return found.jobs, found.next, note
+        jobs, _ = await self._jobs.list_jobs(
+            tenant, queue=asked.queue, status=asked.status, before=before or None, limit=ROWS
         )
-        return found, "No job matches."
+        return jobs, jobs[-1].id if len(jobs) == ROWS else None, "No job matches."
 
-    async def _matching(self, call: Call, queue: str, status: JobStatus | None, value: str) -> int:
+    async def _matching(self, call: Call, asked: JobFilter) -> int:
         """How many jobs an action over the filter would act on."""
-        if not value or not queue or status not in ACTED or not call.may(Scope.READ, queue):
+        searched = asked.value or asked.tag
+        if not searched or not asked.queue or asked.status not in ACTED or not call.may(Scope.MANAGE, asked.queue):
             return 0
-        found = await self._jobs.find_jobs(call.principal.tenant, value, queue=queue, status=status, limit=MOST_AT_ONCE)
-        return len(found)
+        return len(await self._jobs.find_ids(call.principal.tenant, asked))
 
     async def _reached(self, call: Call, scope: Scope) -> Job:
         call.principal.require(scope)
@@ -164,15 +167,15 @@ class JobPages:
         return _link({"queue": queue, "done": "removed", "count": count})
 
     async def act_on_matching(self, call: Call) -> str:
-        """Retry dead jobs, or cancel pending ones, that have a value in their payload."""
-        queue, value = _queue(call), call.form.get("value", "").strip()
+        """Retry dead jobs, or cancel pending ones, that have a value in their payload, or a tag."""
+        queue, value, tag = _queue(call), call.form.get("value", "").strip(), call.form.get("tag", "").strip()
         status = _status(call.form.get("status", ""))
-        if not value or status not in ACTED:
-            raise Invalid("an action needs a value and the status dead or pending", field="status")
+        if not (value or tag) or status not in ACTED:
+            raise Invalid("an action needs a value or a tag, and the status dead or pending", field="status")
         call.principal.require(Scope.MANAGE, queue)
         tenant, actor = call.principal.tenant, actor_of(call.principal)
-        found = await self._jobs.find_jobs(tenant, value, queue=queue, status=status, limit=MOST_AT_ONCE)
-        ids, done = [job.id for job in found], 0
+        wanted = JobFilter(value=value or None, tag=tag or None, queue=queue, status=status)
+        ids, done = await self._jobs.find_ids(tenant, wanted), 0
         if status is JobStatus.DEAD:
             done = await self._jobs.requeue_dead(tenant, queue, actor, ids) if ids else 0
         else:
@@ -181,7 +184,7 @@ class JobPages:
                 with suppress(Conflict, JobNotFound):
                     await self._jobs.cancel(tenant, job)
                     done += 1
-            await audited(self._site.engine, call, "pending jobs cancelled", queue, jobs=done, value=value)
+            await audited(self._site.engine, call, "pending jobs cancelled", queue, jobs=done, value=value, tag=tag)
         query = {"queue": queue, "done": ACTED[status], "count": done, "skipped": len(ids) - done}
         return _link(query)
 

@@ -42,6 +42,7 @@ def new_job(tenant: TenantId, given: shapes.NewJob) -> model.NewJob:
         max_retries=given.max_retries,
         run_at=run_at,
         unique_key=given.unique_key,
+        tags=given.tags,
         unique_s=given.unique_seconds,
         backoff=model.Backoff(base_s=backoff.base, cap_s=backoff.cap, delays_s=tuple(backoff.delays))
         if backoff is not None
@@ -96,6 +97,7 @@ def job(found: model.Job, attempts: list[model.Attempt] | None = None) -> shapes
         dead_reason=found.dead_reason,
         after=list(found.after) or UNSET,
         waiting_for=list(found.waiting_for) or UNSET,
+        tags=list(found.tags) or UNSET,
         attempts=UNSET if attempts is None else [attempt(one) for one in attempts],
     )
 

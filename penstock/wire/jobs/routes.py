@@ -13,7 +13,7 @@ from penstock.auth import Principal
 from penstock.engine import Engine
 from penstock.engine.checks import check_range
 from penstock.engine.jobs.jobs import size_of
-from penstock.errors import Forbidden, JobNotFound, LeaseStale, TooLarge
+from penstock.errors import Forbidden, Invalid, JobNotFound, LeaseStale, TooLarge
 from penstock.model import jobs as model
 from penstock.model.tenants import Scope
 from penstock.wire.http.bodies import json_text, read_body, read_query
@@ -24,6 +24,8 @@ from penstock.wire.openapi import Operation
 
 JOB_BODY = 2 * limits.JOB_PAYLOAD_BYTES
 BATCH_BODY = 16_777_216
+COUNTED = 1000
+"""Jobs with a tag that a list counts."""
 
 _JOBS = "/v1/jobs"
 _JOB = "/v1/jobs/{id}"
@@ -250,6 +252,8 @@ class JobRoutes:
         principal.require(Scope.READ, query.queue_name)
         if query.queue_name is None and principal.queues != "*":
             raise Forbidden("this token does not reach every queue: name one", field="queue_name")
+        if query.tag is not None:
+            return await self._list_tagged(principal, query)
         jobs, total = await self._jobs.list_jobs(
             principal.tenant,
             queue=query.queue_name,
@@ -262,6 +266,16 @@ class JobRoutes:
         cursor = jobs[-1].id if jobs and ended_early else None
         page = shapes.JobPage([contents.job(job) for job in jobs], total, query.limit, query.offset, cursor)
         return Response(200, _encode(page))
+
+    async def _list_tagged(self, principal: Principal, query: shapes.JobsQuery) -> Response:
+        if query.offset:
+            raise Invalid("offset does not go with tag: follow next_cursor", field="offset")
+        check_range("limit", query.limit, limits.JOB_PAGE)
+        wanted = model.JobFilter(tag=query.tag, queue=query.queue_name, status=query.status)
+        found = await self._jobs.find_jobs(principal.tenant, wanted, before=query.cursor, limit=query.limit)
+        total = len(await self._jobs.find_ids(principal.tenant, wanted, COUNTED))
+        items = [contents.job(job) for job in found.jobs]
+        return Response(200, _encode(shapes.JobPage(items, total, query.limit, 0, found.next)))
 
     async def stats(self, request: Request) -> Response:
         principal = request.principal

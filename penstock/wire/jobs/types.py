@@ -35,6 +35,7 @@ _After = Annotated[
     list[str | int],
     Meta(description="Jobs that must be completed first: ids, or in a batch positions of earlier entries, from 0."),
 ]
+_Tags = Annotated[list[str], Meta(description="Up to 20 texts of up to 100 characters, to find the job by.")]
 _Delay = Annotated[float, _shown(limits.JOB_DELAY_S, "Seconds.")]
 _Worker = Annotated[str, Meta(description="Who asks; kept with the attempt.")]
 _LeaseSeconds = Annotated[int, _shown(limits.JOB_LEASE_S, "The lease ends so many seconds from now.")]
@@ -72,6 +73,7 @@ class NewJob(Strict):
     unique_seconds: _UniqueSeconds | None = None
     backoff: JobBackoff | None = None
     after: _After | None = None
+    tags: _Tags = []
 
 
 class NewJobs(Strict):
@@ -125,6 +127,7 @@ class DeadJobs(Strict):
 class JobsQuery(Strict):
     queue_name: str | None = None
     status: JobStatus | None = None
+    tag: Annotated[str, Meta(description="Only jobs with this tag; the total then counts up to 1000.")] | None = None
     limit: Annotated[int, _shown(limits.JOB_PAGE, "Jobs at most.")] = 50
     offset: Annotated[int, _shown(limits.JOB_OFFSET, "Jobs to pass over.")] = 0
     cursor: Annotated[str, Meta(description="The next_cursor of the page before.")] | None = None
@@ -207,6 +210,7 @@ class Job(Struct, kw_only=True):
     dead_reason: str | None = None
     after: list[str] | UnsetType = UNSET
     waiting_for: Annotated[list[str], Meta(description="Those of after that are not completed.")] | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
     attempts: list[JobAttempt] | UnsetType = UNSET
 
 

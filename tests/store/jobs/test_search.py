@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,7 +12,7 @@ from penstock.clock import FakeClock
 from penstock.engine import Engine
 from penstock.errors import Invalid
 from penstock.model import TenantId
-from penstock.model.jobs import Completion, JobStatus, LeaseRequest, NewJob, has_value
+from penstock.model.jobs import Completion, JobFilter, JobStatus, LeaseRequest, NewJob, has_value
 from penstock.store import Store
 from penstock.store.postgres.store import PostgresStore
 
@@ -26,8 +27,11 @@ async def enqueue(engine: Engine, tenant: TenantId, payload: object, queue: str 
     return (await engine.jobs.enqueue(NewJob(tenant=tenant, queue=queue, payload=text))).id
 
 
-async def found(engine: Engine, tenant: TenantId, value: str, **filters: object) -> list[str]:
-    return [job.id for job in await engine.jobs.find_jobs(tenant, value, **filters)]  # type: ignore[arg-type]
+async def found(
+    engine: Engine, tenant: TenantId, value: str | None, *, before: str | None = None, limit: int = 50, **filters: Any
+) -> list[str]:
+    wanted = JobFilter(value=value, **filters)
+    return [job.id for job in (await engine.jobs.find_jobs(tenant, wanted, before=before, limit=limit)).jobs]
 
 
 async def test_a_job_is_found_by_any_value_of_its_payload(engine: Engine, tenant: TenantId) -> None:
@@ -65,7 +69,82 @@ async def test_another_tenant_finds_nothing(engine: Engine, store: Store, tenant
 async def test_values_have_bounds(engine: Engine, tenant: TenantId) -> None:
     for value in ("", "x" * 1001):
         with pytest.raises(Invalid):
-            await engine.jobs.find_jobs(tenant, value)
+            await engine.jobs.find_jobs(tenant, JobFilter(value=value))
+    with pytest.raises(Invalid):
+        await engine.jobs.find_jobs(tenant, JobFilter())
+
+
+async def test_escaped_texts_are_found(engine: Engine, tenant: TenantId) -> None:
+    jobs = {text: await enqueue(engine, tenant, json.dumps({"to": text})) for text in ("zoë", 'a "b" \\ c', "e/f\n")}
+
+    for text, job in jobs.items():
+        assert await found(engine, tenant, text) == [job], text
+
+
+async def test_jobs_are_found_by_tag(engine: Engine, tenant: TenantId) -> None:
+    def tagged(number: int, *tags: str) -> NewJob:
+        payload = json.dumps({"n": number, "to": "ada"})
+        return NewJob(tenant=tenant, queue=f"q{number % 2}", payload=payload, tags=tags, unique_key=f"key-{number}")
+
+    new = [tagged(0, "red"), tagged(1, "red", "blue", "red"), tagged(2)]
+    ids = [made.id for made in await engine.jobs.enqueue_batch(new)]
+    again = await engine.jobs.enqueue(tagged(2, "red"))
+    after = NewJob(tenant=tenant, queue="q0", payload='{"n": 3}', after=[ids[0]], tags=["blue"])
+    later = (await engine.jobs.enqueue(after)).id
+
+    assert again.existing
+    assert again.id == ids[2]
+    newest = sorted(ids[:2], reverse=True)
+    assert await found(engine, tenant, None, tag="red") == newest
+    assert await found(engine, tenant, None, tag="red", limit=1) == newest[:1]
+    assert await found(engine, tenant, None, tag="red", before=newest[0]) == newest[1:]
+    assert await found(engine, tenant, None, tag="blue") == [later, ids[1]]
+    assert await found(engine, tenant, None, tag="blue", queue="q1") == [ids[1]]
+    assert await found(engine, tenant, "ada", tag="blue") == [ids[1]]
+    assert await found(engine, tenant, None, tag="red", status=JobStatus.DEAD) == []
+    assert await engine.jobs.find_ids(tenant, JobFilter(tag="red")) == newest
+    assert (await engine.jobs.get(tenant, ids[1])).tags == ("blue", "red")
+    listed = {job.id: job.tags for job in (await engine.jobs.list_jobs(tenant))[0]}
+    assert listed == {later: ("blue",), ids[2]: (), ids[1]: ("blue", "red"), ids[0]: ("red",)}
+
+
+async def test_tags_are_forgotten_with_their_jobs(engine: Engine, tenant: TenantId, clock: FakeClock) -> None:
+    kept = NewJob(tenant=tenant, queue="later", payload="{}", tags=["mark"])
+    stays = (await engine.jobs.enqueue(kept)).id
+    done = (await engine.jobs.enqueue(NewJob(tenant=tenant, queue="now", payload="{}", tags=["mark"]))).id
+    [job] = await engine.jobs.lease(LeaseRequest(tenant=tenant, queue="now", lease_s=60, workers=["w"]))
+    await engine.jobs.complete(Completion(tenant=tenant, id=job.id, token=job.token))
+    assert await found(engine, tenant, None, tag="mark", status=JobStatus.COMPLETED) == [done]
+    for _ in range(4):
+        clock.advance(seconds=4 * 86_400)
+        await engine.jobs.tend()
+
+    assert await found(engine, tenant, None, tag="mark") == [stays]
+
+
+async def test_tags_have_bounds(engine: Engine, tenant: TenantId) -> None:
+    for tags in ([""], ["x" * 101], [f"{number}" for number in range(21)], ["a\0"]):
+        with pytest.raises(Invalid):
+            await engine.jobs.enqueue(NewJob(tenant=tenant, queue="mail", payload="{}", tags=tags))
+
+
+async def test_a_search_that_takes_long_can_be_continued(
+    engine: Engine, tenant: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.store.postgres.jobs.jobs.SEARCH_MS", 0)
+    monkeypatch.setattr("penstock.store.sqlite.jobs.jobs.SEARCH_S", 0.0)
+    monkeypatch.setattr("penstock.store.sqlite.jobs.search.STEP", 2)
+    ids = [await enqueue(engine, tenant, {"n": str(number % 3)}, f"q{number % 2}") for number in range(9)]
+    seen, before = list[str](), None
+    for _ in range(20):
+        page = await engine.jobs.find_jobs(tenant, JobFilter(value="0"), before=before)
+        seen += [job.id for job in page.jobs]
+        before = page.next
+        if before is None:
+            break
+
+    assert before is None
+    assert seen == [ids[6], ids[3], ids[0]]
 
 
 async def test_jobs_in_blocks_are_found_and_forgotten(

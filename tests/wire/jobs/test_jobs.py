@@ -55,6 +55,25 @@ async def lease(http: httpx.AsyncClient, queue: str, **fields: object) -> Any:
 # Shapes
 
 
+async def test_jobs_are_enqueued_and_listed_by_tag(http: httpx.AsyncClient, queue: str) -> None:
+    first = await enqueue(http, queue, {"n": 1}, tags=["red", "nightly"])
+    second = await enqueue(http, queue, {"n": 2}, tags=["red"])
+    await enqueue(http, queue, {"n": 3})
+
+    async def listed(**query: object) -> Any:
+        answer = await http.get("/v1/jobs", params={"queue_name": queue, **query})  # type: ignore[dict-item]
+        return answer.json()
+
+    page = await listed(tag="red")
+    assert [(job["id"], job["tags"]) for job in page["items"]] == [(second, ["red"]), (first, ["nightly", "red"])]
+    assert (page["total"], page["next_cursor"]) == (2, None)
+    assert [job["id"] for job in (await listed(tag="red", limit=1, cursor=second))["items"]] == [first]
+    assert (await listed(tag="red", status="dead"))["items"] == []
+    assert (await listed(tag="red", offset=1))["field"] == "offset"
+    assert (await listed(tag="x" * 101))["code"] == "Invalid"
+    assert (await http.get(f"/v1/jobs/{first}/detail")).json()["tags"] == ["nightly", "red"]
+
+
 async def test_a_job_through_its_life(http: httpx.AsyncClient, queue: str, clock: FakeClock) -> None:
     job_id = await enqueue(http, queue, {"to": "ada"}, priority=3, max_retries=1)
     leased = await lease(http, queue, lease_seconds=10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from time import perf_counter
 from typing import Any
@@ -19,9 +20,11 @@ from penstock.model.jobs import (
     Enqueued,
     Failed,
     Failure,
+    FoundJobs,
     Heartbeat,
     Job,
     JobCounts,
+    JobFilter,
     JobHandle,
     JobIds,
     JobLimits,
@@ -60,6 +63,9 @@ _SEARCHED = {JobStatus.PENDING: (0, 2)}
 """States of a status that has several: a pending job is ready or delayed."""
 BLOCK_SIZE = 1000
 BLOCKS_AT_ONCE = 20
+SEARCH_MS = 200
+"""A search that a person waits for ends then, and can be continued."""
+LONG_SEARCH_MS = 30_000
 
 
 class PostgresJobs:
@@ -75,9 +81,14 @@ class PostgresJobs:
         ids = await self._job_ids()
         queues = await self._made_queues([(entry.tenant, entry.queue) for entry in entries], now)
         traces = _column([entry.trace for entry in entries])
-        waits = edges(entries)
+        waits, tags = edges(entries), _column([json.dumps(entry.tags) if entry.tags else None for entry in entries])
+        last: list[Any] = [traces] if waits or tags or traces is not None else []
+        if waits or tags:
+            last += _edge_columns(waits, ids) if waits else [None] * 4
+        if tags:
+            last.append(tags)
         row = await self._connections.row(
-            "enqueue_jobs_after" if waits else "enqueue_jobs" if traces is None else "enqueue_traced_jobs",
+            _enqueue_call(traces is not None, bool(waits), tags is not None),
             _one_if_same([entry.tenant for entry in entries]),
             _one_if_same(queues),
             [entry.payload for entry in entries],
@@ -88,8 +99,7 @@ class PostgresJobs:
             _column([entry.unique_key for entry in entries]),
             _column([entry.unique_s for entry in entries]),
             now,
-            *([traces] if waits or traces is not None else []),
-            *(_edge_columns(waits, ids) if waits else ()),
+            *last,
         )
         assert row is not None
         for entry in entries:
@@ -226,33 +236,56 @@ class PostgresJobs:
         return await self._with_edges([_job(row, ids) for row in rows])
 
     async def _with_edges(self, jobs: list[Job]) -> list[Job]:
-        """The jobs, with what they come after."""
+        """The jobs, with what they come after and their tags."""
         ids = await self._job_ids()
         names = [await self._name_of(job.id) for job in jobs]
-        rows = await self._connections.rows("job_edges", [queue for queue, _ in names], [number for _, number in names])
-        found: dict[str, list[tuple[str, bool]]] = {}
-        for row in rows:
-            after = (ids.encode(row["after_queue_id"], row["after_id"]), row["done"])
-            found.setdefault(ids.encode(row["queue_id"], row["job_id"]), []).append(after)
-        return [with_edges(job, found[job.id]) if job.id in found else job for job in jobs]
+        columns = [queue for queue, _ in names], [number for _, number in names]
+        after: dict[str, list[tuple[str, bool]]] = {}
+        for row in await self._connections.rows("job_edges", *columns):
+            edge = (ids.encode(row["after_queue_id"], row["after_id"]), row["done"])
+            after.setdefault(ids.encode(row["queue_id"], row["job_id"]), []).append(edge)
+        tags: dict[str, tuple[str, ...]] = {}
+        for row in await self._connections.rows("job_tags", *columns):
+            job_id = ids.encode(row["queue_id"], row["job_id"])
+            tags[job_id] = (*tags.get(job_id, ()), row["tag"])
+        found = [with_edges(job, after[job.id]) if job.id in after else job for job in jobs]
+        return [replace(job, tags=tags[job.id]) if job.id in tags else job for job in found]
 
-    async def find_jobs(
-        self,
-        tenant: TenantId,
-        value: str,
-        *,
-        queue: str | None,
-        statuses: Sequence[JobStatus],
-        before: str | None,
-        limit: int,
-    ) -> list[Job]:
-        states = [
-            state for status in statuses if status in _STATES for state in _SEARCHED.get(status, (_STATES[status],))
-        ]
-        number = _LAST if before is None else (await self._name_of(before))[1]
+    async def find_jobs(self, tenant: TenantId, wanted: JobFilter, *, before: str | None, limit: int) -> FoundJobs:
         ids = await self._job_ids()
-        rows = await self._connections.rows("find_jobs", tenant, queue, states, value, number, limit)
-        return [_job(row, ids) for row in rows]
+        number = _LAST if before is None else (await self._name_of(before))[1]
+        names = await self._find_names(tenant, wanted, number, limit, SEARCH_MS)
+        stop = next((last for queue, last in names if queue is None), None)
+        found = [(queue, job) for queue, job in names if queue is not None]
+        rows = await self._connections.rows(
+            "get_jobs", tenant, [queue for queue, _ in found], [job for _, job in found]
+        )
+        jobs = await self._with_edges([_job(row, ids) for row in rows])
+        if stop is not None:
+            return FoundJobs(jobs, ids.encode(0, stop))
+        return FoundJobs(jobs, ids.encode(*found[-1]) if len(found) == limit else None)
+
+    async def find_ids(self, tenant: TenantId, wanted: JobFilter, limit: int) -> list[str]:
+        ids = await self._job_ids()
+        names = await self._find_names(tenant, wanted, _LAST, limit, LONG_SEARCH_MS)
+        return [ids.encode(queue, number) for queue, number in names if queue is not None]
+
+    async def _find_names(
+        self, tenant: TenantId, wanted: JobFilter, before: int, limit: int, most_ms: int
+    ) -> list[tuple[int | None, int]]:
+        """Queues and numbers; one without a queue says where a search that took too long goes on."""
+        states = [
+            state
+            for status in wanted.statuses
+            if status in _STATES
+            for state in _SEARCHED.get(status, (_STATES[status],))
+        ]
+        call = "find_job_names" if wanted.tag is None else "find_tagged_job_names"
+        tags = () if wanted.tag is None else (wanted.tag,)
+        rows = await self._connections.rows(
+            call, tenant, wanted.queue, states, wanted.value, before, limit, most_ms, *tags
+        )
+        return [(row[0], row[1]) for row in rows]
 
     async def index_values(self) -> int:
         dropped = await self._connections.value("drop_job_blocks")
@@ -354,6 +387,14 @@ def _job(row: Any, ids: JobIds) -> Job:
     state = values.pop("state")
     values["id"] = ids.encode(values.pop("queue_id"), values["id"])
     return Job(status=STATUSES[state], tenant=TenantId(values.pop("tenant_id")), **values)
+
+
+def _enqueue_call(traced: bool, waits: bool, tagged: bool) -> str:
+    if tagged:
+        return "enqueue_tagged_jobs"
+    if waits:
+        return "enqueue_jobs_after"
+    return "enqueue_traced_jobs" if traced else "enqueue_jobs"
 
 
 def _edge_columns(waits: Sequence[tuple[int, str | int]], ids: JobIds) -> list[list[int | None]]:

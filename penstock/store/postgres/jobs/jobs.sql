@@ -27,6 +27,10 @@ join penstock.job_traces as t on t.queue_id = e.queue_id and t.job_id = e.job_id
 select e.numbers, e.existing
 from penstock.enqueue_jobs_after($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as e;
 
+-- name: enqueue_tagged_jobs
+select e.numbers, e.existing
+from penstock.enqueue_tagged_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) as e;
+
 -- name: lease_jobs
 select r.* from penstock.lease_jobs($1, $2, $3, $4, $5, $6, $7, $8) as r;
 
@@ -92,22 +96,33 @@ order by e.after_id;
 -- name: list_jobs
 select l.queue, (l.job).* from penstock.list_jobs($1, $2, $3, $4, $5, $6) as l;
 
--- name: find_jobs
-with found as materialized (
-  select f.queue_id, f.id from penstock.find_jobs($1, $2, $3, $4, $5, $6) as f
-)
+-- name: find_job_names
+select f.queue_id, f.id from penstock.find_jobs($1, $2, $3, $4, $5, $6, $7) as f;
+
+-- name: find_tagged_job_names
+select f.queue_id, f.id from penstock.find_tagged_jobs($1, $2, $3, $4, $5, $6, $7, $8) as f;
+
+-- name: get_jobs
 select q.name as queue, n.*
 from (
   select j.*
-  from found as f
+  from unnest($2::integer[], $3::bigint[]) as f (queue_id, id)
   join penstock.live_jobs as j on j.queue_id = f.queue_id and j.id = f.id
+  where j.tenant_id = $1
   union all
   select d.*
-  from found as f
+  from unnest($2::integer[], $3::bigint[]) as f (queue_id, id)
   join penstock.done_jobs as d on d.queue_id = f.queue_id and d.id = f.id
+  where d.tenant_id = $1
 ) as n
 join penstock.job_queues as q on q.id = n.queue_id
 order by n.id desc;
+
+-- name: job_tags
+select t.queue_id, t.job_id, t.tag
+from unnest($1::integer[], $2::bigint[]) as n (queue_id, id)
+join penstock.job_tags as t on t.queue_id = n.queue_id and t.job_id = n.id
+order by t.tag;
 
 -- name: write_job_blocks
 select penstock.write_job_blocks($1, $2);

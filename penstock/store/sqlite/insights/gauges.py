@@ -18,7 +18,7 @@ from penstock.model.jobs import JobStatus
 from penstock.model.tenants import TenantId
 from penstock.store.gauges import PRIORITIES
 from penstock.store.sqlite.connection import Database
-from penstock.store.sqlite.jobs.jobs import STATES, STATUSES
+from penstock.store.sqlite.jobs.search import STATES, STATUSES
 from penstock.store.sqlite.moments import maybe_moment, micros
 from penstock.store.sqlite.session import Session
 

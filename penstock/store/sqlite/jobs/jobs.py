@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -16,38 +15,32 @@ from penstock.model.jobs import (
     Enqueued,
     Failed,
     Failure,
+    FoundJobs,
     Heartbeat,
     Job,
     JobCounts,
+    JobFilter,
     JobHandle,
-    JobIds,
     JobLimits,
     JobOutcome,
     JobStatus,
     Leased,
     LeaseRequest,
     NewJob,
-    has_value,
     running_attempt,
 )
 from penstock.model.tenants import TenantId
 from penstock.store.sqlite.connection import Database
-from penstock.store.sqlite.jobs import rules, waiting
+from penstock.store.sqlite.jobs import rules, search, waiting
+from penstock.store.sqlite.jobs.search import STATES, STATUSES
 from penstock.store.sqlite.moments import maybe_moment, micros, moment
 from penstock.store.sqlite.session import Session
 from penstock.store.sqlite.tenants.audit import note_act
 from penstock.store.sqlite.tenants.rate_limits import forget_buckets
 
-SEARCH_STEP = 500
-STATES = {
-    JobStatus.PENDING: (rules.READY, rules.DELAYED),
-    JobStatus.PROCESSING: (rules.PROCESSING,),
-    JobStatus.DEAD: (rules.DEAD,),
-    JobStatus.COMPLETED: (rules.COMPLETED,),
-    JobStatus.CANCELLED: (rules.CANCELLED,),
-}
-STATUSES = {state: status for status, states in STATES.items() for state in states}
-_LAST = 2**63 - 1
+SEARCH_S = 0.2
+"""A search that a person waits for ends then, and can be continued."""
+LONG_SEARCH_S = 30.0
 
 
 class SqliteJobs:
@@ -93,19 +86,14 @@ class SqliteJobs:
         limit: int,
         offset: int,
     ) -> list[Job]:
-        return await self._database.read(lambda s: _list(s, tenant, queue, statuses, before, limit, offset))
+        return await self._database.read(lambda s: search.page(s, tenant, queue, statuses, before, limit, offset))
 
-    async def find_jobs(
-        self,
-        tenant: TenantId,
-        value: str,
-        *,
-        queue: str | None,
-        statuses: Sequence[JobStatus],
-        before: str | None,
-        limit: int,
-    ) -> list[Job]:
-        return await self._database.read(lambda s: _find(s, tenant, value, queue, statuses, before, limit))
+    async def find_jobs(self, tenant: TenantId, wanted: JobFilter, *, before: str | None, limit: int) -> FoundJobs:
+        return await self._database.read(lambda s: search.find(s, tenant, wanted, before, limit, SEARCH_S))
+
+    async def find_ids(self, tenant: TenantId, wanted: JobFilter, limit: int) -> list[str]:
+        found = await self._database.read(lambda s: search.find(s, tenant, wanted, None, limit, LONG_SEARCH_S))
+        return [job.id for job in found.jobs]
 
     async def index_values(self) -> int:
         return 0
@@ -190,7 +178,7 @@ def _get(session: Session, tenant: TenantId, job_id: str) -> Job:
         for query in ("find_job", "find_finished_job"):
             row = session.first(query, tenant=tenant, queue=name[0], id=name[1])
             if row is not None:
-                return waiting.shown(session, _job(row, session.value("job_queue_name", id=name[0]), ids), ids)
+                return waiting.shown(session, search.job_of(row, session.value("job_queue_name", id=name[0]), ids), ids)
     raise JobNotFound()
 
 
@@ -210,49 +198,6 @@ def _attempts(session: Session, tenant: TenantId, job_id: str) -> list[Attempt]:
         for row in session.all("list_attempts", id=name[1], bytes=bounds.ANSWER_BYTES)
     ]
     return [*found, *running_attempt(job)]
-
-
-def _list(
-    session: Session,
-    tenant: TenantId,
-    queue: str | None,
-    statuses: Sequence[JobStatus],
-    before: str | None,
-    limit: int,
-    offset: int,
-) -> list[Job]:
-    ids = rules.ids_of(session)
-    name = ids.decode(before) if before is not None else None
-    last = _LAST if before is None else name[1] if name is not None else 0
-    found: list[tuple[sqlite3.Row, str]] = []
-    for known in session.all("tenant_job_queues", tenant=tenant, name=queue):
-        for state in (state for status in statuses for state in STATES.get(status, ())):
-            query = "list_finished_jobs" if state in (rules.COMPLETED, rules.CANCELLED) else "list_jobs"
-            rows = session.all(query, queue=known["id"], state=state, before=last, limit=limit + offset)
-            found += [(row, known["name"]) for row in rows]
-    found.sort(key=lambda pair: -pair[0]["id"])
-    page = [_job(row, queue_name, ids) for row, queue_name in found[offset : offset + limit]]
-    return [waiting.shown(session, job, ids) for job in page]
-
-
-def _find(
-    session: Session,
-    tenant: TenantId,
-    value: str,
-    queue: str | None,
-    statuses: Sequence[JobStatus],
-    before: str | None,
-    limit: int,
-) -> list[Job]:
-    """Looks at one job after another: a server on SQLite has few."""
-    found: list[Job] = []
-    while len(found) < limit:
-        page = _list(session, tenant, queue, statuses, before, SEARCH_STEP, 0)
-        found += [job for job in page if has_value(job.payload, value)]
-        if len(page) < SEARCH_STEP:
-            break
-        before = page[-1].id
-    return found[:limit]
 
 
 def _counts(session: Session, tenant: TenantId | None, queue: str | None) -> list[tuple[TenantId, JobCounts]]:
@@ -311,35 +256,6 @@ def _tend(session: Session, before: int, limit: int, now: int) -> tuple[int, lis
     session.run("forget_attempts", before=before)
     session.run("forget_job_keys", now=now)
     session.run("forget_job_traces", before=before)
+    session.run("forget_job_tags", before=before)
     forget_buckets(session, now)
     return done, ready
-
-
-def _job(row: sqlite3.Row, queue: str, ids: JobIds) -> Job:
-    live = row["state"] < rules.COMPLETED
-    status = STATUSES[row["state"]]
-    return Job(
-        id=ids.encode(row["queue_id"], row["id"]),
-        tenant=TenantId(row["tenant_id"]),
-        queue=queue,
-        status=status,
-        priority=row["priority"],
-        payload=row["payload"],
-        result=None if live else row["result"],
-        error=row["error"],
-        dead_reason=row["dead_reason"] if live else None,
-        retry_count=row["retry_count"],
-        max_retries=row["max_retries"],
-        attempts=row["attempts"],
-        lease_lost_count=row["lease_lost_count"],
-        progress=row["progress"],
-        note=row["note"],
-        worker=row["worker"],
-        run_at=moment(row["run_at"]),
-        created_at=moment(row["created_at"]),
-        updated_at=moment(row["updated_at"] if live else row["finished_at"]),
-        started_at=maybe_moment(row["started_at"]),
-        leased_at=maybe_moment(row["leased_at"]) if live else None,
-        finished_at=maybe_moment(row["finished_at"]),
-        lease_expires_at=moment(row["due_at"]) if status is JobStatus.PROCESSING else None,
-    )

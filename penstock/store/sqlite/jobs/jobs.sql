@@ -58,6 +58,41 @@ select trace
 from job_traces
 where job_id = :id;
 
+-- name: insert_job_tag
+insert into job_tags (tenant_id, tag, job_id, created_at)
+values (:tenant, :tag, :id, :now)
+on conflict do nothing;
+
+-- name: list_job_tags
+select tag
+from job_tags
+where job_id = :id
+order by tag;
+
+-- name: tagged_jobs
+select job_id
+from job_tags
+where tenant_id = :tenant
+  and tag = :tag
+  and job_id < :before
+order by job_id desc
+limit :limit;
+
+-- name: any_job
+select id, queue_id, state
+from jobs
+where id = :id
+union all
+select id, queue_id, state
+from finished_jobs
+where id = :id;
+
+-- name: forget_job_tags
+delete from job_tags
+where created_at < :before
+  and not exists (select 1 from jobs as j where j.id = job_tags.job_id)
+  and not exists (select 1 from finished_jobs as f where f.id = job_tags.job_id);
+
 -- name: forget_job_traces
 delete from job_traces
 where created_at < :before;

@@ -82,6 +82,8 @@ def _enqueue(session: Session, entry: NewJob, ids: JobIds, now: int) -> Enqueued
     )
     if entry.trace is not None:
         session.run("insert_job_trace", id=number, trace=entry.trace, now=now)
+    for tag in entry.tags:
+        session.run("insert_job_tag", tenant=entry.tenant, tag=tag, id=number, now=now)
     return Enqueued(ids.encode(queue, number))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from penstock.errors import Conflict, JobNotFound
@@ -74,9 +75,11 @@ def cancel(session: Session, numbers: Sequence[int], now: int) -> int:
 
 
 def shown(session: Session, job: Job, ids: JobIds) -> Job:
-    """The job, with what it comes after."""
+    """The job, with what it comes after and its tags."""
     name = ids.decode(job.id)
     assert name is not None
+    tags = tuple(row["tag"] for row in session.all("list_job_tags", id=name[1]))
+    job = replace(job, tags=tags) if tags else job
     found = session.all("list_edges", id=name[1])
     if not found:
         return job

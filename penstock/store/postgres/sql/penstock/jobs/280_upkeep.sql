@@ -53,6 +53,7 @@ begin
   delete from penstock.rate_buckets as b where b.filled_at < p_now - interval '1 hour';
   perform penstock.fold_job_counts();
   perform penstock.forget_job_traces(p_now - p_retention, p_limit);
+  perform penstock.forget_job_tags(p_now - p_retention, p_limit);
   -- Last, because it holds the days back from everyone until the commit.
   done := done + penstock.forget_jobs(p_now - p_retention, p_limit, p_now);
 end;

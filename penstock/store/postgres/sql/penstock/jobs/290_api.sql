@@ -1,6 +1,7 @@
 -- The SQL API of jobs: functions users call inside their own transactions.
 
 drop function if exists penstock.enqueue_job(text, jsonb, integer, integer, timestamptz, text, integer, jsonb);
+drop function if exists penstock.enqueue_job(text, jsonb, integer, integer, timestamptz, text, integer, jsonb, uuid[]);
 
 -- Answers the id of the job, or of the earlier job that has the same unique_key.
 create or replace function penstock.enqueue_job(
@@ -12,7 +13,8 @@ create or replace function penstock.enqueue_job(
   unique_key text default null,
   unique_s integer default 3600,
   backoff jsonb default null,
-  after uuid[] default null
+  after uuid[] default null,
+  tags text[] default null
 )
 returns uuid
 language plpgsql
@@ -30,6 +32,7 @@ begin
   perform penstock.check_range('max_retries', max_retries, 0, 1000);
   perform penstock.check_range('unique_s', unique_s, 1, 2592000);
   perform penstock.check_backoff(backoff);
+  perform penstock.check_tags(tags);
   v_queue := (penstock.make_job_queues(array[v_tenant], array[queue], v_now))[1];
   select e.numbers[1], e.existing[1]
   into v_number, v_existing
@@ -54,6 +57,9 @@ begin
     )
     from unnest(after) as a (id)
     cross join lateral penstock.job_name(a.id) as n;
+  end if;
+  if cardinality(tags) > 0 and v_existing is not true then
+    perform penstock.tag_job(v_tenant, v_queue, v_number, tags, v_now);
   end if;
   return penstock.job_uuid(v_queue, v_number);
 end;
