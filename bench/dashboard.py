@@ -167,9 +167,8 @@ async def search(dsn: str, jobs: int) -> None:
                 times.append(1000 * (perf_counter() - began))
                 rows.append(len(found.jobs))
                 assert bool(found.jobs) is not value.startswith("nobody")
-            print(
-                f"search for {label}: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms, {statistics.mean(rows):.0f} jobs"
-            )
+            middle, worst, jobs_found = statistics.median(times), max(times), statistics.mean(rows)
+            print(f"search for {label}: median {middle:.0f} ms, worst {worst:.0f} ms, {jobs_found:.0f} jobs")
         await connection.close()
     finally:
         await engine.close()
