@@ -56,7 +56,7 @@ class Principal:
         if Scope.ADMIN not in self.scopes and scope not in self.scopes:
             raise Forbidden(f"this token lacks the scope '{scope}'")
         if queue is not None and self.queues != "*" and not fnmatchcase(queue, self.queues):
-            raise Forbidden("this token does not reach that queue")
+            raise Forbidden("this token has no access to that queue")
 
     @property
     def operates(self) -> bool:

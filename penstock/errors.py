@@ -173,7 +173,7 @@ class LeaseStale(Conflict):
 
 
 class ScheduleExists(Conflict):
-    """A schedule of this name exists already."""
+    """A schedule of this name already exists."""
 
     code = "PS035"
 

@@ -223,7 +223,9 @@ def depth(
     watch: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Print the depth again after this time, with a sparkline.")
     ] = None,
-    count: Annotated[int, typer.Option(metavar="N", min=0, help="With --watch: number of looks; 0 for no end.")] = 0,
+    count: Annotated[
+        int, typer.Option(metavar="N", min=0, help="With --watch: number of refreshes; 0 means no limit.")
+    ] = 0,
 ) -> None:
     """Show how many events the slowest consumer of a queue has not received."""
     seen: list[int] = []

@@ -89,8 +89,8 @@ def run_replay(
     to: Annotated[str, typer.Option(metavar="NAME", help="Stream or queue to send to.")],
     target: Annotated[ReplayTarget, typer.Option(help="Kind of the target.")] = ReplayTarget.stream,
     table: Annotated[str, typer.Option(help="Table of the lake.")] = "events",
-    since: Annotated[str | None, typer.Option(metavar="MOMENT", help="First time to include, in ISO 8601.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="MOMENT", help="First time to exclude.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="MOMENT", help="Start time, inclusive, in ISO 8601.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="MOMENT", help="End time, exclusive.")] = None,
     where: Annotated[str | None, typer.Option(metavar="SQL", help="Condition on the columns of the table.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows; the earliest are sent.")] = None,
     order: Annotated[
@@ -235,7 +235,9 @@ def run_import(
     finished: Annotated[bool, typer.Option("--finished", help="Include finished work.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count rows, and list those to reject.")] = False,
     skip_rejects: Annotated[bool, typer.Option("--skip-rejects", help="Do not fail when rows are rejected.")] = False,
-    again: Annotated[str, typer.Option(metavar="WORD", help="Any word: import the same rows again.")] = "",
+    again: Annotated[
+        str, typer.Option(metavar="WORD", help="Label of a repeated import: rows are imported once for each label.")
+    ] = "",
     chunk: Annotated[int, typer.Option(min=1, help="Rows per transaction.")] = 100_000,
     tenant: Tenant = "default",
 ) -> None:

@@ -45,7 +45,9 @@ Start = Callable[["Pipeline"], None]
 Lake = Annotated[str, typer.Option(metavar="DIRECTORY", help="Lake: a folder, or the URI of an object store.")]
 Checkpoints = Annotated[
     str | None,
-    typer.Option(metavar="DIRECTORY", help="Folder for Spark's checkpoints, when the lake is no folder."),
+    typer.Option(
+        metavar="DIRECTORY", help="Folder for Spark's checkpoints. Required when the lake is in an object store."
+    ),
 ]
 Storage = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the object store; repeatable.")]
 Master = Annotated[str | None, typer.Option(metavar="URL", help="Master of a Spark cluster. Default: this machine.")]

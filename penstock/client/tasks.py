@@ -57,7 +57,7 @@ class Tasks:
 
     def add(self, name: str, function: Function, *, timeout: float | None = None) -> None:
         if name in self._by_name:
-            raise ValueError(f"there is a task {name!r} already")
+            raise ValueError(f"task {name!r} is already registered")
         self._by_name[name] = Task(function, not inspect.iscoroutinefunction(function), timeout)
 
     def __bool__(self) -> bool:

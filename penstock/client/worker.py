@@ -151,7 +151,7 @@ class Worker:
                 trouble = 0
             except PASSING as error:
                 trouble += 1
-                log.warning("no jobs can be leased at the moment: %s", error)
+                log.warning("cannot lease jobs: %s", error)
                 await self._unless_stopped(asyncio.sleep(PATIENT.pause_s(trouble)))
                 continue
             for leased in found:
@@ -242,9 +242,9 @@ class Worker:
         try:
             await self._tell(job, outcome)
         except (errors.Conflict, errors.NotFound):
-            log.warning("job %s was no longer ours when it ended; its outcome was refused", job.id)
+            log.warning("job %s lost its lease before it ended; its outcome was refused", job.id)
         except errors.PenstockError as error:
-            log.error("the outcome of job %s could not be told: %s", job.id, error)
+            log.error("cannot report the outcome of job %s: %s", job.id, error)
         finally:
             self._held.pop(job.token, None)
             self._ended.set()

@@ -120,7 +120,7 @@ class Producer:
     ) -> int:
         """Have it sent later: the number it waits under, which is not the id it will have."""
         if (delay is None) == (at is None):
-            raise ValueError("say either delay or at")
+            raise ValueError("give either delay or at")
         if at is not None and at.tzinfo is None:
             raise ValueError("at needs a timezone")
         values = {"queue": queue, "type": type, "payload": text(payload), **_extras(extras)}

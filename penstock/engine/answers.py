@@ -51,7 +51,7 @@ class Answer(Generic[Result]):
             raise self._outcome
         if self._state == _CANCELLED:
             raise asyncio.CancelledError
-        raise asyncio.InvalidStateError("the answer is not there yet")
+        raise asyncio.InvalidStateError("the answer is not available yet")
 
     def exception(self) -> BaseException | None:
         if self._state == _FAILED:

@@ -26,7 +26,7 @@ def back_up(settings: Settings, target: Path) -> int:
     if settings.store == "memory":
         raise Unsupported("an in-memory store cannot be backed up")
     if target.exists():
-        raise Conflict(f"{target} exists already")
+        raise Conflict(f"{target} already exists")
     require_files(settings)
     with _new_file(target) as (path, file):
         if settings.store == "sqlite":
@@ -85,7 +85,7 @@ def _restore_cluster(settings: Settings, file: IO[bytes]) -> None:
 
 def _restore_sqlite(source: Path, target: Path) -> None:
     if target.exists():
-        raise Conflict(f"{target} exists already")
+        raise Conflict(f"{target} already exists")
     with _new_file(target) as (_, file), source.open("rb") as copied:
         shutil.copyfileobj(copied, file)
 

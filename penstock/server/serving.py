@@ -148,7 +148,7 @@ def _end_at_last(patience_s: float) -> None:
     """A database that hangs can hold up even a cancelled statement; it shall not hold up the end of the process."""
 
     def end() -> None:
-        log.error("the server did not stop in time; ending it as it is")
+        log.error("the server did not stop in time; forcing it to stop")
         os._exit(1)
 
     timer = threading.Timer(patience_s, end)

@@ -148,7 +148,7 @@ async def opened(settings: Settings, dsn: str | None, tracer: Tracer | None = No
         if not done:
             log.error("the store did not close in time")
         elif error := closing.exception():
-            log.error("the store did not close in good order", extra={"error": str(error)})
+            log.error("the store did not close cleanly", extra={"error": str(error)})
 
 
 @asynccontextmanager
@@ -203,7 +203,7 @@ async def administration(dsn: str | None, database: str | None = None) -> Admini
 def url(settings: Settings) -> str:
     """The address of PostgreSQL, password and all, for other programs. Starts nothing."""
     if settings.store in ("sqlite", "memory"):
-        raise Unsupported("this store is no PostgreSQL: it has no URL")
+        raise Unsupported("only PostgreSQL has a database URL; this store is SQLite")
     if settings.database_url is not None:
         return settings.database_url
     from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory

@@ -172,7 +172,7 @@ def test_topics_subscriptions_and_deliveries(target: Target) -> None:
     listing = ("delivery", "list", "--subscription", str(hook.id))
     [delivery] = target.json(list[deliveries.DeliveryItem], *listing)
     assert target.json(deliveries.Delivery, "delivery", "show", str(delivery.id)).endpoint == "http://127.0.0.1:9/hook"
-    assert "still under way" in target.run("delivery", "replay", str(delivery.id), code=3).err
+    assert "still in progress" in target.run("delivery", "replay", str(delivery.id), code=3).err
     assert target.json(list[deliveries.DeliveryItem], "delivery", "replay", "--exhausted", "--dry-run") == []
     target.run("delivery", "replay", code=2)
     target.run("queue", "drop", "kitchen")

@@ -92,7 +92,7 @@ def test_two_tasks_of_one_name_are_refused() -> None:
     worker = worker_of(JobServer())
     worker.task("same")(print)
 
-    with pytest.raises(ValueError, match="'same' already"):
+    with pytest.raises(ValueError, match="'same' is already"):
         worker.task("same")(print)
 
 

@@ -249,4 +249,7 @@ def test_the_url_of_the_database_is_for_other_programs(tmp_path: Path) -> None:
     mine = "postgresql://ada:secret@127.0.0.1/mine"
     assert penstock("sql", "url", "--database-url", mine).stdout.strip() == mine
     refused = penstock("sql", "url", "--sqlite", str(tmp_path / "file.db"))
-    assert (refused.returncode, refused.stderr) == (1, "penstock: this store is no PostgreSQL: it has no URL\n")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "penstock: only PostgreSQL has a database URL; this store is SQLite\n",
+    )

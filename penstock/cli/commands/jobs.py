@@ -112,8 +112,10 @@ def enqueue(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Queue of the job; it need not exist.")],
     payload: Annotated[str, typer.Argument(metavar="JSON", help="Payload. - reads standard input.")] = "{}",
     priority: Annotated[int, typer.Option(metavar="N", help="Higher priorities are leased first.")] = 0,
-    max_retries: Annotated[int, typer.Option(metavar="N", help="Further runs after a failure.")] = 3,
-    unique_key: Annotated[str | None, typer.Option(metavar="TEXT", help="Store no second job with this key.")] = None,
+    max_retries: Annotated[int, typer.Option(metavar="N", help="Maximum number of retries.")] = 3,
+    unique_key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Idempotency key: a second job with the same key is not stored.")
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Tag to find it by; may be repeated.")] = None,
 ) -> None:
     """Enqueue a job."""

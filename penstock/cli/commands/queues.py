@@ -209,7 +209,9 @@ def redrive(
     match: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only messages that contain this text, among the first 1000.")
     ] = None,
-    to: Annotated[str | None, typer.Option(metavar="QUEUE", help="Where to. Default: where each came from.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Target queue. Default: the queue that each message came from.")
+    ] = None,
     rate: Annotated[int | None, typer.Option(metavar="N", min=1, help="Messages per second.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all messages are moved.")] = True,
     dry_run: DryRun = False,

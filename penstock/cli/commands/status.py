@@ -47,8 +47,8 @@ def status(
 def top(
     server: Server,
     out: Output,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "2s",
-    count: Annotated[int, typer.Option(metavar="N", min=0, help="Number of looks; 0 for no end.")] = 0,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between refreshes.")] = "2s",
+    count: Annotated[int, typer.Option(metavar="N", min=0, help="Number of refreshes; 0 means no limit.")] = 0,
     stuck_after: StuckAfter = "5m",
 ) -> None:
     """Show the status again and again. Stop with Ctrl-C."""

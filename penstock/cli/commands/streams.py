@@ -112,8 +112,10 @@ def depth(
     out: Output,
     name: Name,
     watch: Annotated[bool, typer.Option("--watch", help="Print the depth again and again, with a sparkline.")] = False,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="With --watch: time between two looks.")] = "2s",
-    count: Annotated[int, typer.Option(metavar="N", min=0, help="With --watch: number of looks; 0 for no end.")] = 0,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="With --watch: time between refreshes.")] = "2s",
+    count: Annotated[
+        int, typer.Option(metavar="N", min=0, help="With --watch: number of refreshes; 0 means no limit.")
+    ] = 0,
 ) -> None:
     """Show the number of events that the slowest consumer has not received."""
     seen: list[int] = []

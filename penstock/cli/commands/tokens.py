@@ -13,7 +13,7 @@ from penstock.model import Scope
 
 app = typer.Typer(help="Create, list, rotate and revoke API tokens and AWS access keys.", no_args_is_help=True)
 
-TokenId = Annotated[int, typer.Argument(metavar="ID", help="Id of the token, as listed.")]
+TokenId = Annotated[int, typer.Argument(metavar="ID", help="Id of the token, as shown by list.")]
 COLUMNS = (
     *("id", "tenant", "name", "kind", "prefix", "scopes", "queues"),
     *("created_at", "expires_at", "revoked_at", "last_seen_at"),

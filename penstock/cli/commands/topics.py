@@ -16,7 +16,7 @@ subscriptions = typer.Typer(help="Subscriptions to topics and to patterns of rou
 deliveries = typer.Typer(help="Deliveries to webhooks: list, show and replay.", no_args_is_help=True)
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
-Number = Annotated[int, typer.Argument(metavar="ID", help="Id, as listed.")]
+Number = Annotated[int, typer.Argument(metavar="ID", help="Id, as shown by list.")]
 SUBSCRIPTION_COLUMNS = ("id", "topic", "pattern", "protocol", "endpoint", "confirmed")
 DELIVERY_COLUMNS = ("id", "state", "endpoint", "attempts", "last_status", "last_error", "next_attempt_at")
 PAGE = 100

@@ -95,7 +95,7 @@ class Jobs:
 
     async def cancel(self, tenant: TenantId, job_id: str) -> None:
         if not await self._store.jobs.cancel(tenant, job_id, self._clock.now()):
-            raise JobNotFound("There is no pending job of this id.")
+            raise JobNotFound("There is no pending job with this id.")
 
     # Workers
 

@@ -114,7 +114,7 @@ def _check(fields: list[str]) -> None:
                 f"{name} cannot be '{field}'"[:120], understood=" ".join(fields[:place]), rest=field[:80]
             )
     if not _readable(" ".join(fields)):
-        raise ScheduleTextError("no day of the calendar is ever meant by this", rest=" ".join(fields))
+        raise ScheduleTextError("no date matches this expression", rest=" ".join(fields))
 
 
 def _readable(text: str) -> bool:

@@ -46,7 +46,7 @@ def parse(text: str) -> timedelta:
     except OverflowError:
         raise ScheduleTextError("this duration is too long", rest=text, suggestion="5m") from None
     if not found:
-        raise ScheduleTextError("a duration must be longer than nothing", rest=text, suggestion="5m")
+        raise ScheduleTextError("a duration must be longer than zero", rest=text, suggestion="5m")
     return found
 
 

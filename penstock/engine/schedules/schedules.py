@@ -116,7 +116,7 @@ class Schedules:
                     continue
             if changed := await self._change(found, read_settings({}, given, self._clock.now(), found), given):
                 return changed, False
-        raise Conflict("the schedule keeps changing; try again")
+        raise Conflict("the schedule was changed by others at the same time; try again")
 
     async def patch(self, tenant: TenantId, name: str, given: Mapping[str, Any]) -> Schedule:
         check_schedule_name(name)
@@ -125,7 +125,7 @@ class Schedules:
             settings = read_settings(as_given(found.settings), given, self._clock.now(), found)
             if changed := await self._change(found, settings, given):
                 return changed
-        raise Conflict("the schedule keeps changing; try again")
+        raise Conflict("the schedule was changed by others at the same time; try again")
 
     async def get(self, tenant: TenantId, name: str) -> Schedule:
         check_schedule_name(name)
@@ -276,7 +276,7 @@ def _due(tenant: TenantId, name: str, settings: ScheduleSettings, fire_at: datet
 def _first_fire(settings: ScheduleSettings, now: datetime) -> datetime:
     found = timetable_of(settings).next_after(now)
     if found is None and settings.kind is TimetableKind.ONCE:
-        raise Invalid("this moment has passed", field=settings.shape)
+        raise Invalid("this time is in the past", field=settings.shape)
     if found is None:
-        raise Invalid("this never happens", field=settings.shape)
+        raise Invalid("this schedule never fires", field=settings.shape)
     return found

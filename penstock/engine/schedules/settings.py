@@ -83,7 +83,7 @@ def read_timetable(given: Mapping[str, Any], now: datetime) -> Timetable:
     named = [shape for shape in SHAPES if given.get(shape) is not None]
     if len(named) != 1:
         said = f"; this has {' and '.join(named)}" if named else ""
-        raise Invalid(f"say when in exactly one of {', '.join(SHAPES)}{said}", field=named[1] if named else "cron")
+        raise Invalid(f"give exactly one of {', '.join(SHAPES)}{said}", field=named[1] if named else "cron")
     [shape] = named
     text, zone, start_at = given[shape], given.get("timezone"), given.get("start_at")
     if start_at is not None and shape != "every":

@@ -99,7 +99,7 @@ def from_every(text: str, timezone: str | None = None, start_at: datetime | None
 def _every(period: timedelta, timezone: str, start_at: datetime | None = None) -> Timetable:
     if not SHORTEST <= period <= LONGEST:
         raise ScheduleTextError(
-            f"a rhythm is at least {durations.words(SHORTEST)} and at most {durations.words(LONGEST)}",
+            f"an interval must be at least {durations.words(SHORTEST)} and at most {durations.words(LONGEST)}",
             rest=durations.short(period),
         )
     return Timetable(
@@ -122,7 +122,7 @@ def from_moment(text: str, timezone: str | None = None) -> Timetable:
         raise ScheduleTextError(_OUT_OF_RANGE, rest=text) from None
     except ValueError:
         raise ScheduleTextError(
-            "not a moment in ISO 8601", rest=text[:_MAX_MOMENT_TEXT], suggestion="2030-12-24T18:00:00Z"
+            "not a time in ISO 8601", rest=text[:_MAX_MOMENT_TEXT], suggestion="2030-12-24T18:00:00Z"
         ) from None
     return _once(moment, name)
 

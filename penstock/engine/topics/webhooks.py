@@ -164,7 +164,7 @@ class Webhooks:
             await self._finishes.submit([result])
         except PenstockError as trouble:
             # Its claim runs out, and it is tried again.
-            log.warning("a delivery could not be written down", extra={"delivery": delivery.id, "error": str(trouble)})
+            log.warning("cannot record a delivery", extra={"delivery": delivery.id, "error": str(trouble)})
             return False
         if not delivered and result.retry_at is None:
             self._metrics.deliveries_exhausted.add()

@@ -102,5 +102,5 @@ class AdminPages:
 def _administrator(call: Call) -> Principal:
     call.principal.require(Scope.ADMIN)
     if call.principal.queues != "*":
-        raise Forbidden("this token does not reach every queue, so it does not administer the tenant")
+        raise Forbidden("this token cannot access every queue, so it cannot administer the tenant")
     return call.principal

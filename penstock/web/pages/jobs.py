@@ -150,7 +150,7 @@ class JobPages:
         job = await self._reached(call, Scope.MANAGE)
         count = await self._jobs.requeue_dead(job.tenant, job.queue, actor_of(call.principal), [job.id])
         if not count:
-            raise Conflict("only dead jobs can be brought back")
+            raise Conflict("only dead jobs can be retried")
         return _link({"queue": job.queue, "done": "retried", "count": count})
 
     async def retry_all(self, call: Call) -> str:
@@ -192,7 +192,7 @@ class JobPages:
 def _queue(call: Call) -> str:
     queue = call.form.get("queue", "").strip()
     if not queue:
-        raise Invalid("queue names the queue of the dead jobs", field="queue")
+        raise Invalid("queue is required: the queue of the dead jobs", field="queue")
     return queue
 
 

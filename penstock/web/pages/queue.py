@@ -143,7 +143,7 @@ class QueuePages:
         changes = read_settings(call.form, fifo=name.endswith(".fifo"))
         target = changes.get("dead_letter_queue")
         if target is not None and not call.principal.reaches(target):
-            raise Forbidden("this token does not reach that queue", field="dead_letter_queue")
+            raise Forbidden("this token has no access to that queue", field="dead_letter_queue")
         await self._queues.update(call.principal.tenant, name, changes)
         await audited(self._site.engine, call, "queue changed", name, **changes)
         return _done(name, "saved")
@@ -170,7 +170,7 @@ class QueuePages:
         call.principal.require(Scope.RECEIVE, name)
         number = whole_number(call.form, "id")
         if number is None or number < 0:
-            raise Invalid("id names the message to delete", field="id")
+            raise Invalid("id is required: the message to delete", field="id")
         outcome = await self._messages.delete(Handle(tenant=call.principal.tenant, queue=name, id=number))
         if outcome is not Outcome.DONE:
             raise MessageNotFound()

@@ -174,7 +174,7 @@ class SchedulePages:
 
 def _expression(shape: str, text: str, timezone: str) -> dict[str, Any]:
     if shape not in SHAPES:
-        raise Invalid(f"say when as one of {', '.join(SHAPES)}", field="shape")
+        raise Invalid(f"give one of {', '.join(SHAPES)}", field="shape")
     given: dict[str, Any] = {shape: text}
     return given | ({"timezone": timezone.strip()} if timezone.strip() else {})
 

@@ -40,7 +40,7 @@ class AsgiExchange:
     async def run(self, app: App) -> Response:
         await app(self._scope, self._receive, self._send)
         if self._response is None or not self._complete:
-            raise RuntimeError("the web pages gave no complete answer")
+            raise RuntimeError("the response of the page was incomplete")
         if self._streaming:
             return Streamed(self._response.status)
         self._response.body = b"".join(self._parts)

@@ -47,7 +47,7 @@ def check_coding(coding: bytes, length: bytes | None) -> None:
     if length is not None:
         raise Refusal(400, "InvalidRequest", "Content-Length and Transfer-Encoding exclude each other")
     if coding.strip().lower() != b"chunked":
-        raise Refusal(501, "Unsupported", "only the transfer coding 'chunked' is understood", field="transfer-encoding")
+        raise Refusal(501, "Unsupported", "only the transfer coding 'chunked' is supported", field="transfer-encoding")
 
 
 def check_size(headers: list[tuple[bytes, bytes]], limit: int) -> None:

@@ -308,7 +308,7 @@ class PenstockProtocol(HttpToolsProtocol):
             if host is None:
                 raise Refusal(400, "HostRequired", "a Host header is required", field="host")
         elif version != "1.0":
-            raise Refusal(505, "VersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are spoken here")
+            raise Refusal(505, "VersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are supported")
         if len(found) != len(request.headers):
             check_repeated(request.headers)
         if self.limits.home_only and host is not None and host not in self.shared.hosts:

@@ -251,7 +251,7 @@ class JobRoutes:
         query = read_query(shapes.JobsQuery, request.query)
         principal.require(Scope.READ, query.queue_name)
         if query.queue_name is None and principal.queues != "*":
-            raise Forbidden("this token does not reach every queue: name one", field="queue_name")
+            raise Forbidden("this token cannot access every queue: name one", field="queue_name")
         if query.tag is not None:
             return await self._list_tagged(principal, query)
         jobs, total = await self._jobs.list_jobs(

@@ -178,7 +178,7 @@ class EventRoutes:
             given.queue_name = await self._names.full(principal, given.queue_name)
         new = _new(principal.tenant, given, topic, pattern)
         if new.target is not None and not principal.reaches(new.target):
-            raise Forbidden("this token does not reach that queue", field="queue_name")
+            raise Forbidden("this token has no access to that queue", field="queue_name")
         subscription, created = await self._topics.subscribe(new)
         shown = _shown(subscription, secret=created)
         if new.protocol in WEB_PROTOCOLS:

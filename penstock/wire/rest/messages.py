@@ -136,7 +136,7 @@ class MessageRoutes:
         if query.dead_letter_queue is not None:
             check_name(query.dead_letter_queue, "dead_letter_queue")
             if not principal.reaches(query.dead_letter_queue):
-                raise Forbidden("this token does not reach that queue", field="dead_letter_queue")
+                raise Forbidden("this token has no access to that queue", field="dead_letter_queue")
         if query.wait:
             request.wait_s = query.wait
             request.if_stopped = _NOTHING

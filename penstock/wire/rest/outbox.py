@@ -108,7 +108,7 @@ def _require_all(request: Request) -> None:
     """The outbox and the numbers that opted out belong to the whole tenant."""
     request.principal.require(Scope.MANAGE)
     if request.principal.queues != "*":
-        raise Forbidden("this token does not reach the whole outbox")
+        raise Forbidden("this token cannot access the whole outbox")
 
 
 def _shown(item: OutboxItem) -> OutboxEntry:

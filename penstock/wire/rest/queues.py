@@ -117,7 +117,7 @@ class QueueRoutes:
         if target is not None:
             target = given["dead_letter_queue"] = await self._names.full(principal, target)
             if not principal.reaches(target):
-                raise Forbidden("this token does not reach that queue", field="dead_letter_queue")
+                raise Forbidden("this token has no access to that queue", field="dead_letter_queue")
         return given
 
     async def list(self, request: Request) -> Response:

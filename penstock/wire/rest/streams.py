@@ -204,7 +204,7 @@ class StreamRoutes:
             return Response(201, _encode(shapes.SentEvents(list(ids))))
         new = read_body(_new_event, body)
         if new.at is not None and new.delay is not None:
-            raise Invalid("say either at or delay", field="at")
+            raise Invalid("give either at or delay", field="at")
         at = new.at if new.delay is None else self._clock.now() + timedelta(seconds=new.delay)
         if at is not None:
             number = await self._streams.send_at(tenant, name, _new(new), at)

@@ -248,7 +248,7 @@ def _administrator(principal: Principal) -> Principal:
     """A token for some queues may not create one for all, so it manages no tokens."""
     principal.require(Scope.ADMIN)
     if principal.queues != "*":
-        raise Forbidden("this token does not reach every queue")
+        raise Forbidden("this token cannot access every queue")
     return principal
 
 

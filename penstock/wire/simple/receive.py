@@ -88,7 +88,7 @@ class Receiving:
 
     async def _prepare_dead_letters(self, principal: Principal, dead_letters: str) -> None:
         if not principal.reaches(dead_letters):
-            raise Forbidden("this token does not reach that queue", field="dead_letter_queue_name")
+            raise Forbidden("this token has no access to that queue", field="dead_letter_queue_name")
         if self._queues.recent(principal.tenant, dead_letters) is None:
             await self._queues.find_or_create(principal, dead_letters)
 

@@ -165,7 +165,7 @@ def test_cron_has_one_canonical_form_which_reads_as_itself(text: str, canonical:
         ("0 24 * * *", "hour cannot be '24'"),
         ("0 9 * * fri-mon", "day of week cannot be"),
         ("0 0 15W * *", "day of month cannot be"),
-        ("0 0 30 2 *", "no day of the calendar"),
+        ("0 0 30 2 *", "no date matches"),
         ("0 9 *", "did you mean '0 9 * * *'"),
         ("0 9 * * * * *", "this has 7"),
         ("", "this has 0"),

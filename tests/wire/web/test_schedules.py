@@ -22,7 +22,7 @@ async def test_an_expression_is_previewed_by_the_address(client: httpx.AsyncClie
     assert good.count("<li>") == 5
     assert 'class="banner critical"' in bad
     assert odd.status_code == 200
-    assert "say when as one of" in odd.text
+    assert "give one of" in odd.text
 
 
 async def test_a_schedule_is_created_run_paused_resumed_and_deleted(server: Live, client: httpx.AsyncClient) -> None:

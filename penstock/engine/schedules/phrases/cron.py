@@ -23,13 +23,13 @@ def moment_of(draft: Draft, now: datetime, zone_name: str) -> datetime | None:
     if all(said is None for said in (draft.date, draft.days_ahead, draft.next_weekday, draft.delay)):
         return None
     if draft.step or _has_days(draft) or draft.months or draft.minutes or draft.window:
-        raise ScheduleTextError("a single moment and a rhythm do not go together")
+        raise ScheduleTextError("a single time cannot be combined with a repetition")
     if draft.delay is not None:
         if draft.times:
-            raise ScheduleTextError("a delay and a time do not go together")
+            raise ScheduleTextError("a delay cannot be combined with a time")
         return (now + draft.delay).astimezone(UTC)
     if len(draft.times) > 1:
-        raise ScheduleTextError("a single moment has one time")
+        raise ScheduleTextError("a single date takes one time of day")
     where = zone(zone_name)
     day = _day(draft, wall(now, where))
     hour, minute, second = draft.times[0] if draft.times else (0, 0, 0)
@@ -59,7 +59,7 @@ def rhythm_of(draft: Draft) -> timedelta | None:
     if draft.times or draft.minutes or _has_days(draft) or draft.months:
         short = durations.short(number * LENGTHS[unit])
         raise ScheduleTextError(
-            f"every {number} {unit}s is no part of the calendar, so it cannot be bound to days or times; "
+            f"every {number} {unit}s does not divide the calendar, so it cannot be combined with days or times; "
             f"use every '{short}' with start_at"
         )
     return None if draft.window else number * LENGTHS[unit]
@@ -82,7 +82,7 @@ def cron_of(draft: Draft) -> str:
         seconds = "" if second == "0" else f"{second} "
         parts.append(f"{seconds}{minute} {hour} {day} {month} {weekday}")
     if len(parts) > MAX_PARTS:
-        raise ScheduleTextError("these are too many different times for one schedule")
+        raise ScheduleTextError("too many different times for one schedule")
     return " | ".join(parts)
 
 
@@ -102,7 +102,7 @@ def _day_fields(draft: Draft) -> Fields:
     day = ",".join(dict.fromkeys(draft.days))
     month = _numbers(draft.months) if draft.months else "*"
     if day and weekday:
-        raise ScheduleTextError("a day of the month and a day of the week do not go together")
+        raise ScheduleTextError("a day of the month cannot be combined with a day of the week")
     number, unit = draft.step or (1, "")
     match unit:
         case "week":
@@ -112,7 +112,7 @@ def _day_fields(draft: Draft) -> Fields:
             day = day or ("" if weekday else "1")
         case "year":
             if number > 1:
-                raise ScheduleTextError("only every single year can be said")
+                raise ScheduleTextError("an interval of several years is not supported")
             month = "1" if month == "*" else month
             day = day or ("" if weekday else "1")
     return day or "*", month, weekday or "*"
@@ -135,9 +135,9 @@ def _time_fields(draft: Draft) -> list[Fields]:
     number, unit = draft.step or (1, "")
     short = unit in ("second", "minute", "hour")
     if short and draft.times:
-        raise ScheduleTextError(f"every {unit} and a time of day do not go together")
+        raise ScheduleTextError(f"every {unit} cannot be combined with a time of day")
     if draft.minutes and (draft.times or unit in ("second", "minute")):
-        raise ScheduleTextError("minutes past the hour go with hours only")
+        raise ScheduleTextError("minutes past the hour can be combined with hours only")
     if draft.window is not None:
         return _within(draft, number, unit)
     if draft.minutes or unit == "hour":
@@ -160,7 +160,8 @@ def _within(draft: Draft, number: int, unit: str) -> list[Fields]:
     (first_hour, first_minute, _), (last_hour, last_minute, _) = draft.window
     if unit not in ("minute", "hour") or draft.window[0][2] or draft.window[1][2]:
         raise ScheduleTextError(
-            "a window goes with a rhythm of minutes or hours", suggestion="every 15 minutes from 9 to 17"
+            "a window can be combined with an interval of minutes or hours only",
+            suggestion="every 15 minutes from 9 to 17",
         )
     step = number * (60 if unit == "hour" else 1)
     start = first_hour * 60 + first_minute
@@ -176,7 +177,7 @@ def _within(draft: Draft, number: int, unit: str) -> list[Fields]:
             hour, minute = divmod((start + passed) % _DAY_MINUTES, 60)
             times.append((hour, minute, 0))
     if not times:
-        raise ScheduleTextError("nothing happens in that window")
+        raise ScheduleTextError("the schedule never fires in that window")
     return _grouped(times)
 
 

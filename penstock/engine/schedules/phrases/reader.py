@@ -55,7 +55,7 @@ class _Reader(TimeClauses, DayClauses):
             if not any(self.attempt(clause) for clause in self._clauses()):
                 self.fail()
         if self.draft == Draft(zone=self.draft.zone):
-            raise ScheduleTextError("this does not say when", rest=self.phrase.strip())
+            raise ScheduleTextError("no time was found in the phrase", rest=self.phrase.strip())
         return self.draft
 
     def _clauses(self) -> list[Callable[[], bool]]:

@@ -46,7 +46,7 @@ class PostgresSchedules:
             "create_schedule", tenant, name, status, *_values(settings), next_fire_at, due_at, now
         )
         if row is None:
-            raise ScheduleExists(f"Schedule '{name}' exists already", field="name")
+            raise ScheduleExists(f"Schedule '{name}' already exists", field="name")
         return _schedule(row)
 
     async def get(self, tenant: TenantId, name: str) -> Schedule:

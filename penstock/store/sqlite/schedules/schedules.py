@@ -55,7 +55,7 @@ class SqliteSchedules:
                 **_values(settings),
             )
             if row is None:
-                raise ScheduleExists(f"Schedule '{name}' exists already", field="name")
+                raise ScheduleExists(f"Schedule '{name}' already exists", field="name")
             return _schedule(row)
 
         return await self._database.write(work)

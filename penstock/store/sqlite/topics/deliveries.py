@@ -93,7 +93,7 @@ def list_deliveries(
 
 def replay(session: Session, tenant: TenantId, delivery_id: int, now: int) -> Delivery:
     if get(session, tenant, delivery_id).finished_at is None:
-        raise Conflict("The delivery is still under way.")
+        raise Conflict("The delivery is still in progress.")
     session.run("replay_delivery", id=delivery_id, now=now)
     return get(session, tenant, delivery_id)
 

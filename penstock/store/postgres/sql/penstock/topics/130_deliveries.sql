@@ -143,7 +143,7 @@ begin
   if not found then
     raise exception using errcode = 'PS027', message = 'The delivery does not exist.';
   elsif v_state < 2 then
-    raise exception using errcode = 'PS030', message = 'The delivery is still under way.';
+    raise exception using errcode = 'PS030', message = 'The delivery is still in progress.';
   end if;
   update penstock.deliveries as d
   set state = 0,
