@@ -158,6 +158,6 @@ class MemoryServer:
         assert self._engine is not None, "the server has not been started"
         tenants = self._engine.tenants
         tenant = await tenants.create(name)
-        _, token = await tenants.create_token(tenant.id, "test", frozenset(Scope))
-        key, secret = await tenants.create_token(tenant.id, "test", frozenset(Scope), aws=True)
+        _, token = await tenants.create_token(tenant.id, "test", frozenset({Scope.ADMIN}))
+        key, secret = await tenants.create_token(tenant.id, "test", frozenset({Scope.ADMIN}), aws=True)
         return TestTenant(self.url, name, token, key.prefix, secret)

@@ -43,7 +43,7 @@ class AdminPages:
             "tenants": await self._tenants.list() if tenant is None else [],
             "acts": acts,
             "next": acts[-1].id if len(acts) == ACTS else None,
-            "scopes": [scope.value for scope in Scope],
+            "scopes": [scope.value for scope in Scope if principal.operates or scope is not Scope.OPERATOR],
             "store": engine.store.kind,
             "pool": engine.store.pool_numbers(),
             "rates": engine.rates.limits,
