@@ -6,7 +6,7 @@ the median round of each counts; CPU is that of Spark (Java and Python) and of P
 
     python -m bench.spark                    everything, some minutes
     python -m bench.spark --quick            less of it, two minutes
-    python -m bench.spark --only write       one part: read, write, drain or latency
+    python -m bench.spark --only write       some parts: read, write, drain or latency; repeatable
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def started(jar: Path | None, cores: int) -> SparkSession:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--install-driver", action="store_true", help="install the JDBC driver by apt-get, as root")
     parser.add_argument("--driver", type=Path, metavar="JAR", help="the JDBC driver. Default: that of Debian")
     given = parser.parse_args()
@@ -165,7 +165,7 @@ def main() -> None:
                 tell(spark, connection, jar, cores)
                 bench = Bench(spark, server, connection, root, scale, report, jar is not None)
                 for part in PARTS:
-                    if given.only in (None, part):
+                    if given.only is None or part in given.only:
                         getattr(bench, part)()
             finally:
                 spark.stop()

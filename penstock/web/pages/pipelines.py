@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from penstock.auth import Principal
 from penstock.errors import PenstockError, Unsupported
-from penstock.model import Scope
-from penstock.model.insights import InsightKind, InsightRow, Step
+from penstock.model import DEFAULT_TENANT, Scope
+from penstock.model.insights import Finding, InsightKind, InsightRow, Question, Step
 from penstock.model.pipelines import PIPELINES, PipelineRun
 from penstock.web import security
 from penstock.web.charts import Chart, Drawing, Line, drawing_of
@@ -34,6 +34,13 @@ THROUGHPUT = Chart(
 LATENCY = Chart(
     title="From sent to done", unit="seconds", lines=(Line("p50", "p50_s", "visible"), Line("p99", "p99_s", "delayed"))
 )
+QUESTIONS = {
+    Question.SLOWER: "slower, seconds to the end (p95)",
+    Question.GROWING: "growing, sent per day",
+    Question.TENANT_GROWING: "tenant growing, sent per day",
+    Question.NEW_ERROR: "new error, count",
+    Question.FILLING: "filling up, waiting now and in an hour",
+}
 STEPS = {step.value: step for step in Step}
 KINDS = {kind.value: kind for kind in InsightKind}
 STEP_S = {Step.HOUR: 3600, Step.DAY: 86_400}
@@ -82,16 +89,19 @@ class PipelinePages:
             errors = await self._engine.insights.errors(
                 principal.tenant, kind=kind, name=name or None, limit=ERRORS, reaches=_reach(principal)
             )
+            findings = await self._findings(principal)
             if whole:
                 # A run names queues and streams of all sorts.
                 runs = await self._engine.pipelines.runs(principal.tenant, None, RUNS)
                 values |= {"runs": runs, "tables": lake_tables(runs)}
         except Unsupported:
             values["supported"] = False
-            rows, errors = [], []
+            rows, errors, findings = [], [], []
         values |= {
             "drawings": _draw(rows, step, kind, name),
             "errors": errors,
+            "findings": findings,
+            "questions": QUESTIONS,
             "most_errors": max((one.count for one in errors), default=1),
             "step": step.value,
             "kind": kind.value if kind is not None else "",
@@ -111,6 +121,16 @@ class PipelinePages:
             return Response(status_code=status_of(error), headers=security.HEADERS)
         body = msgspec.json.encode(series_of(rows, step))
         return Response(body, media_type="application/json", headers=security.HEADERS)
+
+    async def _findings(self, principal: Principal) -> Sequence[Finding]:
+        all_tenants = principal.tenant == DEFAULT_TENANT and Scope.ADMIN in principal.scopes
+        return await self._site.shared.get(
+            ("findings", principal.tenant, principal.queues, all_tenants),
+            KEEP_S,
+            lambda: self._engine.insights.findings(
+                principal.tenant, all_tenants=all_tenants, reaches=_reach(principal)
+            ),
+        )
 
     async def _rows(
         self, principal: Principal, step: Step, kind: InsightKind | None, name: str

@@ -164,6 +164,23 @@ def test_types_without_a_table_are_skipped_and_new_fields_are_sampled(tmp_path: 
     assert evolved(plan.shape, found["made"].samples).schema.simpleString() == "struct<id:bigint,new:double>"
 
 
+def test_types_that_are_new_are_looked_at_and_rows_that_need_other_columns_are_not_written(tmp_path: Path) -> None:
+    plan = Plan("made", str(tmp_path / "made"), declared("id bigint"))
+    task = TablesWriter(
+        {"made": plan}, str(tmp_path / "_quarantine"), None, str(tmp_path / "found.json"), discover=True
+    )
+
+    batch = events(("made", '{"id": 2, "new": 1.5}'), ("other", '{"x": 1}'), ("broken", "nonsense"), ("made", "bad"))
+    found = written(task, batch, tmp_path / "found.json")
+
+    assert {kind: each.unknown for kind, each in found.items()} == {"made": False, "other": True, "broken": True}
+    assert found["other"].samples == Samples({"x": {"long": 1}})
+    assert found["broken"].samples is None
+    assert found["made"].samples == Samples({"id": {"long": 1}, "new": {"double": 1}})
+    assert [each.files + each.bad for each in found.values()] == [[], [], []]
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
 def test_a_plan_survives_the_way_to_the_tasks(tmp_path: Path) -> None:
     plan = Plan(
         "made", "/x", declared("id bigint not null, l array<int>", json=frozenset({"l"})), ("_date",), False, True

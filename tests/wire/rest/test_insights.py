@@ -276,3 +276,5 @@ async def test_questions_are_answered(client: httpx.AsyncClient, dsn: str, now: 
     assert [value for _, value in depths] == [300.0 + 10 * n for n in range(20)]
     assert [round(value) for _, value in forecast] == [490 + 50 * n for n in range(1, 13)]
     assert depths[-1][0] < now.isoformat()[:19] < forecast[0][0]
+    page = await client.get("/ui/pipelines")
+    assert [text in page.text for text in ("filling up", "queue full", "tenant default", "no disk 7")] == [True] * 4

@@ -1,16 +1,16 @@
 """Applies a micro-batch of events to the tables, each once: every commit records the query and the batch.
 
-Tasks write files with the columns that the tables have. When payloads need other columns, the files of these types are
-thrown away, the columns are decided from samples, and the types are written again. The decision depends on the table
-and the batch only, and deciding twice changes nothing; so a batch that is repeated after a crash splits good rows from
-bad ones in the same way.
+Tasks write files with the columns that the tables have. When a type is new, or payloads need other columns, the files
+of these types are thrown away, the columns are decided from samples, and the types are written again. The decision
+depends on the table and the batch only, and deciding twice changes nothing; so a batch that is repeated after a crash
+splits good rows from bad ones in the same way.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -75,6 +75,8 @@ class ApplyEvents:
     """Folder of the tables."""
     settings: TablesSettings
     checkpoint: str
+    seen: set[str] = field(default_factory=set)
+    """Types of earlier batches, which need not be discovered again."""
 
     @property
     def quarantine(self) -> str:
@@ -95,10 +97,12 @@ class ApplyEvents:
     def _written(self, rows: DataFrame) -> dict[str | None, TypeResult]:
         """What tasks have written of each type, with its final columns."""
         done: dict[str | None, TypeResult] = {}
-        plans: dict[str, Plan] = {}
+        plans = self._plans([*self.settings.types, *self.seen])
         for number in range(PASSES):
             last = number == PASSES - 1
-            outcomes = self._run(rows, plans, done, last)
+            outcomes = self._run(rows, plans, first=number == 0, last=last)
+            if number == 0:
+                self._check_count(outcomes)
             again: dict[str, Plan] = {}
             for kind, result in outcomes.items():
                 wanted = None if kind is None or last else self._wanted(kind, result)
@@ -115,28 +119,36 @@ class ApplyEvents:
         return done
 
     def _run(
-        self, rows: DataFrame, plans: Mapping[str, Plan], done: Mapping[str | None, TypeResult], last: bool
+        self, rows: DataFrame, plans: Mapping[str, Plan], *, first: bool, last: bool
     ) -> dict[str | None, TypeResult]:
-        if not plans:
-            kinds = [row[0] for row in rows.select("type").distinct().collect()]
-            if len(kinds) > MOST_TABLES and self.settings.others == "tables":
-                raise PipelineError(
-                    f"a batch has {len(kinds)} event types, more than {MOST_TABLES} tables: declare those that you want"
-                )
-            plans = {kind: plan for kind in kinds if kind is not None and (plan := self._plan(kind)) is not None}
         if last:
             plans = {kind: replace(plan, last=True) for kind, plan in plans.items()}
-        unplanned = UNPLANNED if self.settings.others == "quarantine" and not done else None
+        others = self.settings.others if first else "skip"
         outcomes = below(self.root, _STAGING, f"{uuid4().hex}.json")
         rows.sparkSession.dataSource.register(TablesSink)
         rows.write.format(TablesSink.name()).options(
             plans=json.dumps({kind: plan.encode() for kind, plan in plans.items()}), quarantine=self.quarantine,
-            unplanned=unplanned or "", outcomes=outcomes,
+            unplanned=UNPLANNED if others == "quarantine" else "", discover=str(others == "tables").lower(),
+            outcomes=outcomes,
         ).mode("append").save()  # fmt: skip
         found: dict[str | None, TypeResult] = {}
         for kind, outcome in take_outcomes(outcomes):
             found.setdefault(kind, TypeResult(plans.get(kind or ""), [])).outcomes.append(outcome)
         return found
+
+    def _plans(self, kinds: Iterable[str]) -> dict[str, Plan]:
+        return {kind: plan for kind in kinds if (plan := self._plan(kind)) is not None}
+
+    def _check_count(self, outcomes: Mapping[str | None, TypeResult]) -> None:
+        if self.settings.others != "tables":
+            return
+        if len(outcomes) > MOST_TABLES:
+            raise PipelineError(
+                f"a batch has {len(outcomes)} event types, more than {MOST_TABLES} tables: declare those that you want"
+            )
+        self.seen.update(kind for kind in outcomes if kind is not None)
+        while len(self.seen) > MOST_TABLES:
+            self.seen.pop()
 
     def _type(self, kind: str | None) -> TypeSettings:
         found = self.settings.of(kind or "")
@@ -153,6 +165,11 @@ class ApplyEvents:
     def _wanted(self, kind: str, result: TypeResult) -> Plan | None:
         """The plan to write a type with again; None when its rows can stay as they are."""
         samples, plan = result.samples(), result.plan
+        if any(outcome.unknown for outcome in result.outcomes):
+            planned = self._plan(kind)
+            assert planned is not None
+            shape = planned.shape if samples is None else evolved(planned.shape, samples)
+            return replace(planned, shape=_keyed(shape, self._type(kind).key))
         if samples is None or plan is None:
             return None
         shape = _keyed(evolved(plan.shape, samples), self._type(kind).key)

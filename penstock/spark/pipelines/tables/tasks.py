@@ -21,10 +21,12 @@ from penstock.spark.lake import partitions
 from penstock.spark.lake.files import AddedFile, TaskFiles
 from penstock.spark.lake.schemas import arrow_schema
 from penstock.spark.lake.storage import filesystem, is_folder, make, remove
-from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, unknown_reason
+from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved, unknown_reason
 
 SAMPLES = 2000
 """Payloads per task and type that decide about columns."""
+SAMPLES_PER_BATCH = 200
+"""Payloads of each Arrow batch that are looked at when the rows of a type will be written again anyway."""
 OWN_FIELDS = (
     StructField("_stream", StringType()),
     StructField("_offset", LongType()),
@@ -86,6 +88,8 @@ class Outcome:
     bad_rows: int = 0
     samples: Samples | None = None
     """Set when payloads need other columns."""
+    unknown: bool = False
+    """Whether the driver has to plan this type first."""
 
 
 Outcomes = list[tuple[str | None, Outcome]]
@@ -99,7 +103,8 @@ class Written(WriterCommitMessage):
 
 class TablesSink(DataSource):
     """Options: `plans`, the plan of each type as JSON; `quarantine`; `unplanned`, the reason for which events of other
-    types go there, or nothing to skip them; and `outcomes`, the file that gets the outcomes of all tasks.
+    types go there, or nothing to skip them; `discover`, whether to report other types instead; and `outcomes`, the file
+    that gets the outcomes of all tasks.
 
     A data source, since Spark's functions on Arrow batches need pandas.
     """
@@ -111,17 +116,29 @@ class TablesSink(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         plans = {kind: Plan.decode(plan) for kind, plan in json.loads(self.options["plans"]).items()}
         options = self.options
-        return TablesWriter(plans, options["quarantine"], options.get("unplanned") or None, options["outcomes"])
+        return TablesWriter(
+            plans, options["quarantine"], options.get("unplanned") or None, options["outcomes"],
+            discover=options.get("discover") == "true",
+        )  # fmt: skip
 
 
 class TablesWriter(DataSourceArrowWriter):
-    def __init__(self, plans: Mapping[str, Plan], quarantine: str, unplanned: str | None, outcomes: str) -> None:
+    def __init__(
+        self,
+        plans: Mapping[str, Plan],
+        quarantine: str,
+        unplanned: str | None,
+        outcomes: str,
+        *,
+        discover: bool = False,
+    ) -> None:
         self._plans, self._quarantine, self._unplanned, self._outcomes = plans, quarantine, unplanned, outcomes
+        self._discover = discover
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
         task = f"{context.partitionId():05d}" if context is not None else "00000"
-        writers: dict[str | None, _TypeWriter] = {}
+        writers: dict[str | None, _TypeWriter | _Looker] = {}
         try:
             for batch in iterator:
                 self._write(batch, writers, task)
@@ -142,14 +159,16 @@ class TablesWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The files belong to no table: `vacuum` deletes them."""
 
-    def _write(self, batch: pa.RecordBatch, writers: dict[str | None, _TypeWriter], task: str) -> None:
+    def _write(self, batch: pa.RecordBatch, writers: dict[str | None, _TypeWriter | _Looker], task: str) -> None:
         kinds = batch.column("type")
         for name in kinds.unique().to_pylist():
             plan = self._plans.get(name)
-            if plan is None and self._unplanned is None:
+            discover = self._discover and plan is None and name is not None
+            if plan is None and self._unplanned is None and not discover:
                 continue
             if name not in writers:
-                writers[name] = _TypeWriter(plan, self._quarantine, task, self._unplanned or "")
+                made = _Looker() if discover else _TypeWriter(plan, self._quarantine, task, self._unplanned or "")
+                writers[name] = made
             rows = batch.filter(compute.is_null(kinds) if name is None else compute.equal(kinds, name))
             writers[name].add(rows)
 
@@ -164,12 +183,31 @@ def take_outcomes(path: str) -> Outcomes:
     return found
 
 
+class _Looker:
+    """Looks at payloads of a type that the driver has not planned yet, spread over all rows, and writes nothing."""
+
+    def __init__(self) -> None:
+        self._samples, self._looked = Samples(), 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        for text in rows.column("value")[:: max(rows.num_rows // SAMPLES_PER_BATCH, 1)].to_pylist():
+            self._looked += self._samples.look(text)
+
+    def close(self) -> Outcome:
+        return Outcome(samples=self._samples if self._looked else None, unknown=True)
+
+    def discard(self) -> None:
+        """Nothing was written."""
+
+
 class _TypeWriter:
     def __init__(self, plan: Plan | None, quarantine: str, task: str, reason: str) -> None:
         self._plan, self._reason = plan, reason
         self._bad = _files(quarantine, QUARANTINE, (), task)
         self._found = Outcome()
         self._samples, self._looked = Samples(), 0
+        self._again = False
+        """Whether the rows will be written again with other columns: then only samples matter."""
         if plan is not None:
             self._decoder = Decoder(plan.shape)
             self._schema = arrow_schema(plan.schema())
@@ -178,6 +216,9 @@ class _TypeWriter:
     def add(self, rows: pa.RecordBatch) -> None:
         if self._plan is None:
             self._quarantine(rows, [*range(rows.num_rows)], [self._reason] * rows.num_rows)
+            return
+        if self._again:
+            self._look(rows)
             return
         decoded, kept, wrong, reasons = [], [], [], []
         decode = self._decoder.decode
@@ -188,9 +229,21 @@ class _TypeWriter:
             except Misfit as error:
                 wrong.append(number)
                 reasons.append(self._misfit(text, str(error)))
+        if wrong and self._plan.evolve and not self._plan.last:
+            # More samples can only ask for more.
+            self._again = evolved(self._plan.shape, self._samples) != self._plan.shape
+            if self._again:
+                return
         if decoded:
             self._keep(rows, decoded, kept, wrong, reasons)
         self._quarantine(rows, wrong, reasons)
+
+    def _look(self, rows: pa.RecordBatch) -> None:
+        for text in rows.column("value")[:: max(rows.num_rows // SAMPLES_PER_BATCH, 1)].to_pylist():
+            try:
+                self._decoder.decode(text)
+            except Misfit:
+                self._looked += self._samples.look(text)
 
     def _keep(
         self, rows: pa.RecordBatch, decoded: list[object], kept: list[int], wrong: list[int], reasons: list[str]
