@@ -118,6 +118,11 @@ def test_every_count_is_the_one_that_sql_comes_to_however_often_it_runs(
     assert {key: row["sent"] for key, row in counting.in_lake("hourly").items()} == {
         key: row["sent"] for key, row in first.items()
     }
+    answers = "select question, name, before, now from penstock.findings(1, %s, true) order by 1, 2"
+    told = [tuple(row) for row in database.execute(answers, [NOW])]
+    kept = lake.read(spark, f"{counting.lake}/insights/findings").where("tenant = 'default'")
+    assert sorted(map(tuple, kept.select("question", "name", "before", "now").collect())) == sorted(told)
+    assert told
 
     # Two hours later: new things, late ones, and some that are too late for their hours.
     later = NOW + 2 * HOUR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -272,3 +273,15 @@ def test_the_tenant_is_asked_for_once(dsn: str, letters: psycopg.Connection, mon
     assert len(asked) == 1
     with pytest.raises(OptionError, match="tenant: table dead_letters has the rows of all tenants"):
         reader(dsn, table="dead_letters", tenant="default").partitions()
+
+
+def test_findings_are_a_table(dsn: str, database: psycopg.Connection) -> None:
+    row = {"tenant": "default", "step": "hour", "kind": "job", "name": "mail", "sent": 500, "done": 0}
+    zero = dict.fromkeys(("retried", "failed", "dead", "per_second"), 0)
+    database.execute(
+        "select penstock.record_insights(jsonb_build_array(%s::jsonb || jsonb_build_object('starts_at', now())),"
+        " now())",
+        [json.dumps(row | zero)],
+    )
+
+    assert rows(reader(dsn, table="findings"), column="question") == ["growing", "tenant_growing"]
