@@ -35,7 +35,6 @@ PATIENT = Retries(attempts=8, base_s=0.2)
 """An outcome is worth waiting for: without it the work is done again."""
 CANCEL_S = 5.0
 """How long a task that was cancelled may take to clean up."""
-PASSING = (errors.Unavailable, errors.RateLimited)
 
 
 class Worker:
@@ -149,7 +148,9 @@ class Worker:
             try:
                 found = await self._lease(free, wait=not drain)
                 trouble = 0
-            except PASSING as error:
+            except errors.PenstockError as error:
+                if not _may_pass(error):
+                    raise
                 trouble += 1
                 log.warning("cannot lease jobs: %s", error)
                 await self._unless_stopped(asyncio.sleep(PATIENT.pause_s(trouble)))
@@ -300,3 +301,8 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
 
 async def _all(running: Iterable[asyncio.Task[None]]) -> None:
     await asyncio.wait(running)
+
+
+def _may_pass(error: errors.PenstockError) -> bool:
+    """Whether to ask again later: also after a fault of the server, which need not last as long as a worker runs."""
+    return isinstance(error, errors.Unavailable | errors.RateLimited) or type(error) is errors.PenstockError

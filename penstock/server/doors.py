@@ -127,6 +127,7 @@ def http_limits(settings: Settings) -> HttpLimits:
         connections=settings.max_client_connections,
         connections_per_address=settings.max_client_connections,
         requests_in_flight=settings.max_requests_in_flight,
+        turns=settings.auth_mode != "open",
         home_only=settings.auth_mode == "open" and is_loopback(settings.host),
         same_site_only=settings.auth_mode == "open",
         hosts=frozenset(filter(None, [urlsplit(settings.base_url or "").hostname])),

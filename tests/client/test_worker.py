@@ -337,9 +337,14 @@ async def test_an_outcome_is_told_again_until_it_arrives() -> None:
     assert len(server.told("ack")) == 3
 
 
-async def test_a_server_that_is_away_is_asked_again() -> None:
+@pytest.mark.parametrize(
+    "trouble",
+    [Failure("away", sent=False), answer(503), fault(500, "InternalError"), answer(429)],
+    ids=["away", "unavailable", "at fault", "busy"],
+)
+async def test_a_server_in_trouble_is_asked_again(trouble: Answer | Failure) -> None:
     server = JobServer([None])
-    troubles: Iterator[Answer | Failure] = iter([Failure("away", sent=False)] * 9)
+    troubles: Iterator[Answer | Failure] = iter([trouble] * 9)
 
     def override(request: Request) -> Answer | Failure | None:
         return next(troubles, None) if request.path.endswith("/lease") else None

@@ -6,12 +6,22 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import linear_regression
 
 from tests.fire.mutants import MUTANTS
 from tests.fire.plan import KINDS
 from tests.fire.run import Options, Verdict, run
 
 SHOWN = 10
+
+
+def slope(memory: list[tuple[float, float]]) -> float:
+    """Of the line that fits best, in megabytes per minute. The first fifth of the run is left out: caches fill."""
+    rows = [row for row in memory if row[0] >= memory[-1][0] / 5]
+    if len({seconds for seconds, _ in rows}) < 2:
+        return 0.0
+    times, sizes = zip(*rows, strict=True)
+    return 60 * linear_regression(times, sizes).slope
 
 
 def report(verdict: Verdict) -> str:
@@ -25,7 +35,8 @@ def report(verdict: Verdict) -> str:
         )
     if verdict.memory:
         lines.append(
-            f"memory of all servers: {verdict.memory[0][1]:.0f} MB at first, {verdict.memory[-1][1]:.0f} MB at last"
+            f"memory of all servers: {verdict.memory[0][1]:.0f} MB at first, {verdict.memory[-1][1]:.0f} MB at last,"
+            f" {slope(verdict.memory):+.2f} MB per minute after warming up"
         )
     lines += [str(violation) for violation in verdict.violations[:SHOWN]]
     if verdict.folder is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,23 +10,34 @@ from typing import Any
 import psycopg
 
 from tests.fire.history import Recorder
-from tests.fire.load import events, jobs
-from tests.fire.load.doors import Rest
+from tests.fire.load import events, jobs, queues
+from tests.fire.load.doors import Rest, name_of
+from tests.fire.site import Access
 
 PATIENCE_S = 120.0
 """How long nothing may change before the drain gives up."""
 AT_ONCE = 1000
-FACTS = ("work", "later", "once", "poison", "dead", "steps.fifo", "probe", "published", "scheduled")
+FACTS = ("work", "later", "once", "poison", "dead", "steps.fifo", "probe", "published", "scheduled", "two:work")
+METRICS_S = 40.0
+"""Servers set their gauges every 15 s."""
+_METRIC = re.compile(r'(\w+)\{queue="([^"]+)",tenant="(\w+)"\} ([0-9.e+]+)')
 
 
 class Drain:
-    def __init__(self, recorder: Recorder, urls: list[str], dsn: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, recorder: Recorder, urls: list[str], dsn: str, access: Access, say: Callable[[str], None]
+    ) -> None:
         self._recorder = recorder
         self._urls = urls
         self._dsn = dsn
         self._say = say
-        self._rest = Rest(recorder, urls)
+        self._access = access
+        self._rest = Rest(recorder, urls, access.token)
+        self._other = Rest(recorder, urls, access.other_token)
         self._done = 0
+
+    def _of(self, queue: str) -> Rest:
+        return self._other if queue == queues.OTHER else self._rest
 
     def run(self, roles: tuple[str, ...]) -> None:
         self._rest.ask("PATCH", "/v1/schedules/tick", {"status": "paused"})
@@ -35,6 +47,7 @@ class Drain:
             self._jobs()
         if "sink" in roles:
             self._streams()
+        self._metrics()
 
     def _until(self, what: str, finished: Callable[[], bool]) -> None:
         """What does not end in time is left to the checks."""
@@ -48,21 +61,41 @@ class Drain:
             time.sleep(0.05)
 
     def _length(self, queue: str) -> int:
-        length: int = self._rest.ask("GET", f"/v1/queues/{queue}")["queue_length"]
+        length: int = self._of(queue).ask("GET", f"/v1/queues/{name_of(queue)}")["queue_length"]
         return length
 
     def _queues(self) -> bool:
         for queue in FACTS:
-            while found := self._rest.receive(queue, AT_ONCE, 1 if queue == "poison" else 10):
+            rest = self._of(queue)
+            while found := rest.receive(queue, AT_ONCE, 1 if queue == "poison" else 10):
                 self._done += len(found)
                 if queue != "poison":
-                    self._rest.delete(queue, found)
+                    rest.delete(queue, found)
         if any(self._length(queue) for queue in FACTS):
             return False
         for queue in FACTS:
-            path = f"/v1/queues/{queue}"
-            self._rest._call("counts", queue, {}, lambda path=path: self._rest.ask("GET", path))  # type: ignore[misc]
+            path, rest = f"/v1/queues/{name_of(queue)}", self._of(queue)
+            rest._call("counts", queue, {}, lambda rest=rest, path=path: rest.ask("GET", path))  # type: ignore[misc]
         return True
+
+    def _metrics(self) -> None:
+        """What a node shows Prometheus, once its gauges are newer than the last change."""
+        due = time.monotonic() + METRICS_S
+        while True:
+            shown = self._shown()
+            settled = all(shown.get(queue, {}).get("queue_depth") == 0 for queue in FACTS)
+            if settled or time.monotonic() > due:
+                break
+            time.sleep(0.5)
+        for queue in FACTS:
+            self._recorder.end(self._recorder.begin("metrics", queue, {}), "ok", shown.get(queue, {}))
+
+    def _shown(self) -> dict[str, dict[str, float]]:
+        text = self._rest.text("/metrics")
+        found: dict[str, dict[str, float]] = {}
+        for name, queue, tenant, value in _METRIC.findall(text):
+            found.setdefault(queue if tenant == "default" else f"{tenant}:{queue}", {})[name] = float(value)
+        return found
 
     def _webhooks(self) -> bool:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
@@ -76,7 +109,7 @@ class Drain:
         return True
 
     def _jobs(self) -> None:
-        client = jobs.JobClient(self._recorder, self._urls, 0)
+        client = jobs.JobClient(self._recorder, self._urls, self._access.token, 0)
 
         def finished() -> bool:
             for queue in (jobs.QUEUE, jobs.LIMITED):
@@ -97,7 +130,7 @@ class Drain:
         return {name: job[name] for name in ("status", "max_retries", "attempts")}
 
     def _streams(self) -> None:
-        reader = events.Reader(self._recorder, self._urls)
+        reader = events.Reader(self._recorder, self._urls, self._access.token)
         sent = 0
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             # The last event: when both consumers have it, they have all before it.

@@ -216,15 +216,23 @@ class History:
             fault.target in FORGETTING and fault.began <= until and fault.ended >= since for fault in self.faults
         )
 
-    @cached_property
-    def skew(self) -> float:
-        """How far the clocks of nodes were apart, at most."""
+    def skew(self, since: float, until: float) -> float:
+        """How far the clocks of nodes were apart in this time, at most."""
         return max(
-            (abs(fault.given.get("seconds", 0.0)) for fault in self.faults if fault.target == "clock"), default=0
+            (
+                abs(fault.given.get("seconds", 0.0))
+                for fault in self._steps
+                if fault.began <= until and fault.ended >= since
+            ),
+            default=0.0,
         )
 
+    @cached_property
+    def _steps(self) -> list[Call]:
+        return [fault for fault in self.faults if fault.target == "step clock"]
 
-FORGETTING = {"kill postgres", "fail over"}
+
+FORGETTING = {"kill postgres", "fail over", "fill disk"}
 """Faults after which PostgreSQL may have forgotten what was committed without waiting for the disk: claims."""
 
 

@@ -13,6 +13,16 @@ KINDS: dict[str, int] = {
     "stop server": 1,
     "end backends": 2,
     "idle transaction": 1,
+    "cut before requests": 1,
+    "cut after requests": 1,
+    "cut during answers": 1,
+    "exhaust pool": 1,
+    "exhaust connections": 1,
+    "fill disk": 1,
+    "step clock": 1,
+    "flood": 1,
+    "slow consumers": 1,
+    "upgrade": 1,
 }
 """Each with its weight."""
 

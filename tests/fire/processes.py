@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,3 +68,25 @@ def memory_mb(pid: int) -> float:
     except (FileNotFoundError, ProcessLookupError):
         pass
     return 0.0
+
+
+def may_mount() -> bool:
+    """Whether a disk of its own can be made for a run: only root can, and not in every container."""
+    if os.geteuid() != 0:
+        return False
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            mount(Path(name), "1m")
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        unmount(Path(name))
+        return True
+
+
+def mount(folder: Path, size: str) -> None:
+    options = ["-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs"]
+    subprocess.run(["mount", *options, str(folder)], check=True, capture_output=True, timeout=10)
+
+
+def unmount(folder: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True, timeout=10)

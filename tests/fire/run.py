@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,22 +18,25 @@ import psycopg
 
 from tests import cluster
 from tests.endpoint import Answer, Arrival, listening
-from tests.fire import processes
+from tests.fire import flood, processes
+from tests.fire.backup import restore_elsewhere
 from tests.fire.checks import Violation
 from tests.fire.checks.all import violations
 from tests.fire.drain import Drain
 from tests.fire.faults import PROBE, Faults
 from tests.fire.history import History, Recorder
 from tests.fire.load import events, jobs, queues
-from tests.fire.load.doors import Rest
-from tests.fire.plan import Fault, make_plan
-from tests.fire.site import Clients, Node, Postgres
+from tests.fire.load.doors import Rest, name_of
+from tests.fire.plan import KINDS, Fault, make_plan
+from tests.fire.proxy import Proxy
+from tests.fire.site import Access, Clients, Node, Postgres, give_access
 
 SCHEDULE = "tick"
 SCHEDULED = "scheduled"
 STEP_S = 1
 
-ROLES = ("rest", "sqs", "sql", "jobs", "worker", "events", "sink")
+ROLES = ("rest", "sqs", "sql", "jobs", "worker", "events", "sink", "tenant")
+DISK_MB = 1500
 
 
 @dataclass
@@ -67,7 +71,11 @@ class Verdict:
 
 def run(options: Options) -> Verdict:
     """Start everything, break it as planned, and judge."""
-    plan = make_plan(options.seed, options.seconds, options.nodes, options.kinds, options.every)
+    kinds = list(KINDS) if options.kinds is None else options.kinds
+    if "fill disk" in kinds and not processes.may_mount():
+        options.say("no disk can be mounted here, so none is filled")
+        kinds = [kind for kind in kinds if kind != "fill disk"]
+    plan = make_plan(options.seed, options.seconds, options.nodes, kinds, options.every)
     options.say(f"seed {options.seed}, {options.seconds:.0f} s, {options.nodes} nodes, {len(plan)} faults:")
     for fault in plan:
         options.say(f"  {fault}")
@@ -105,29 +113,33 @@ def _carry_out(
 ) -> tuple[dict[str, list[float]], list[tuple[float, float]]]:
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(folder / "history", "run"))
-        postgres = Postgres(folder / "data", options.postgres)
-        postgres.start()
+        fills = any(fault.kind == "fill disk" for fault in plan)
+        postgres = Postgres(folder / "data", options.postgres, DISK_MB if fills else None)
         stack.callback(postgres.stop)
-        nodes = [Node(n, postgres.dsn, folder / f"node{n}.log", options.servers) for n in range(options.nodes)]
+        postgres.start()
+        access = asyncio.run(give_access(postgres.dsn))
+        nodes = [Node(n, postgres.dsn, folder / f"node{n}.log", dict(options.servers)) for n in range(options.nodes)]
         for node in nodes:
             node.start()
             stack.callback(node.stop)
-            if node is nodes[0]:
-                node.await_ready()  # it migrates for all
         for node in nodes:
             node.await_ready()
+        proxies = [Proxy(node.port, options.seed) for node in nodes]
+        for proxy in proxies:
+            stack.callback(proxy.close)
         endpoint = stack.enter_context(_endpoint(recorder, options.seed))
-        _furnish(recorder, nodes, postgres.dsn, endpoint)
+        _furnish(recorder, nodes, postgres.dsn, access, endpoint)
         if options.prepare is not None:
             options.prepare(postgres.dsn)
-        told = {"urls": [node.url for node in nodes], "dsn": postgres.dsn, "seed": options.seed, "rate": options.rate}
+        urls = [proxy.url for proxy in proxies]
+        told = {"urls": urls, "dsn": postgres.dsn, "seed": options.seed, "rate": options.rate, **asdict(access)}
         clients = Clients(folder / "history", told)
         stack.callback(clients.stop)
         for role in options.roles:
             clients.start(role)
         clients.await_ready()
-        faults = Faults(stack, recorder, postgres, nodes, clients)
-        memory = _burn(options, plan, faults, nodes, clients)
+        faults = Faults(recorder, postgres, nodes, proxies, clients, access.token)
+        memory = _burn(options, plan, faults, nodes)
         clients.finish()
         if failed := clients.failed():
             logs = "".join((folder / "history" / f"{role}.log").read_text()[-2000:] for role in failed)
@@ -135,13 +147,13 @@ def _carry_out(
         for place in range(len(nodes)):
             faults.await_send(place)
         options.say("drain")
-        Drain(recorder, [node.url for node in nodes], postgres.dsn, options.say).run(options.roles)
+        Drain(recorder, [node.url for node in nodes], postgres.dsn, access, options.say).run(options.roles)
+        options.say("restore a backup elsewhere")
+        restore_elsewhere(recorder, nodes[0], postgres, access, folder / "copy")
         return faults.recoveries, memory
 
 
-def _burn(
-    options: Options, plan: list[Fault], faults: Faults, nodes: list[Node], clients: Clients
-) -> list[tuple[float, float]]:
+def _burn(options: Options, plan: list[Fault], faults: Faults, nodes: list[Node]) -> list[tuple[float, float]]:
     """Inject the faults at their times, and say how it goes. The memory of the servers is noted twice a second.
 
     Where faults take long, those at the end of the plan are left out, but each kind comes once.
@@ -182,9 +194,9 @@ def _endpoint(recorder: Recorder, seed: int) -> Iterator[str]:
         yield endpoint.url
 
 
-def _furnish(recorder: Recorder, nodes: list[Node], dsn: str, endpoint: str) -> None:
+def _furnish(recorder: Recorder, nodes: list[Node], dsn: str, access: Access, endpoint: str) -> None:
     """Queues, a stream, a schedule and subscriptions, each recorded for the checks."""
-    rest = Rest(recorder, [nodes[0].url])
+    rest, other = (Rest(recorder, [nodes[0].url], token) for token in (access.token, access.other_token))
 
     def made(op: str, target: str, given: dict[str, Any], path: str, body: dict[str, Any], how: str = "POST") -> None:
         number = recorder.begin(op, target, given)
@@ -196,6 +208,9 @@ def _furnish(recorder: Recorder, nodes: list[Node], dsn: str, endpoint: str) -> 
     for name, settings in {**queues.QUEUES, **more}.items():
         real = {key: value for key, value in settings.items() if key not in queues.OURS}
         made("create", name, settings, "/v1/queues", {"name": name, **real})
+    other.ask("POST", "/v1/queues", {"name": name_of(queues.OTHER), "visibility_timeout": 3})
+    recorder.end(recorder.begin("create", queues.OTHER, {"visibility_timeout": 3, "tenant": "two"}), "ok")
+    rest.ask("POST", "/v1/queues", {"name": flood.QUEUE})
     consumers = [events.CONSUMER]
     stream = {"name": events.STREAM, "rotation_period": 5}
     made("create", events.STREAM, {"consumers": consumers}, "/v1/streams", stream)

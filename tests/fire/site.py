@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -17,7 +17,10 @@ from typing import Any
 
 import httpx
 
+from penstock.engine import Engine
+from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
+from penstock.store.postgres.store import PostgresStore
 from tests.fire import processes
 from tests.fire.load import client
 from tests.plain import PLAIN
@@ -27,6 +30,7 @@ READY_S = 60.0
 
 SERVER = {
     "LOG_LEVEL": "warning",
+    "PENSTOCK_AUTH": "sigv4",
     "PENSTOCK_DRAIN_S": "3",
     "PENSTOCK_HTTP_DELIVERY_PRIVATE": "true",
     "PENSTOCK_HTTP_DELIVERY_DELAYS": "0,1,1,2,2,4",
@@ -35,11 +39,47 @@ SERVER = {
 }
 
 
-class Postgres:
-    """A PostgreSQL of the run's own, as durable as any, that can be killed and comes back."""
+@dataclass(frozen=True)
+class Access:
+    """Credentials of two tenants: tokens of both, and an access key of the first."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._embedded = EmbeddedPostgres(folder, settings={"max_connections": "200", **(settings or {})})
+    token: str
+    key: str
+    secret: str
+    other_token: str
+
+
+async def give_access(dsn: str) -> Access:
+    """Prepare an empty database: schema, a second tenant, credentials."""
+    store = PostgresStore(dsn)
+    await store.open()
+    try:
+        tenants = Engine(store).tenants
+        everything = frozenset(Scope)
+        other = await tenants.create("two")
+        _, token = await tenants.create_token(DEFAULT_TENANT, "fire", everything)
+        key, secret = await tenants.create_token(DEFAULT_TENANT, "fire", everything, aws=True)
+        _, other_token = await tenants.create_token(other.id, "fire", everything)
+    finally:
+        await store.close()
+    return Access(token, key.prefix, secret, other_token)
+
+
+class Postgres:
+    """A PostgreSQL of the run's own, as durable as any, that can be killed and comes back.
+
+    With `disk_mb` it has a disk of its own, of this size, that can be filled.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, disk_mb: int | None = None) -> None:
+        self._folder = folder
+        self._disk = disk_mb is not None
+        small = {"max_wal_size": "128MB", "min_wal_size": "80MB"} if self._disk else {}
+        more = {"max_connections": "200", **small, **(settings or {})}
+        self._embedded = EmbeddedPostgres(folder, settings=more)
+        if self._disk:
+            folder.mkdir()
+            processes.mount(folder, f"{disk_mb}m")
 
     @property
     def dsn(self) -> str:
@@ -50,6 +90,32 @@ class Postgres:
 
     def stop(self) -> None:
         self._embedded.stop()
+        if self._disk:
+            processes.unmount(self._folder)
+
+    @property
+    def cluster(self) -> Path:
+        return self._embedded.cluster
+
+    @contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """No byte can be written. PostgreSQL may crash of it, and not come back before there is room again."""
+        filler = self._folder / "filler"
+        with filler.open("wb") as file:
+            piece = bytes(1 << 20)
+            with suppress(OSError):
+                while True:
+                    file.write(piece)
+            with suppress(OSError):
+                file.flush()
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+    def start_if_dead(self) -> None:
+        if not self._embedded.alive():
+            self._embedded.start()
 
     def kill(self) -> None:
         """All of its processes at once, as when the machine fails: what was only in its memory is gone."""
@@ -76,6 +142,7 @@ class Node:
     log: Path
     environment: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=processes.free_port)
+    """Its clients may know another, of a proxy in front of it."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -88,10 +155,21 @@ class Node:
         return self.process.pid
 
     def start(self) -> None:
-        more = {**SERVER, "DATABASE_URL": self.dsn, **self.environment}
+        if not self._clock.exists():
+            self._clock.write_text("0")
+        more = {**SERVER, "DATABASE_URL": self.dsn, "FIRE_CLOCK": str(self._clock), **self.environment}
         command = [sys.executable, "-m", "tests.fire.launcher", "serve", "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment(more), stdout=log, stderr=log)
+
+    @property
+    def _clock(self) -> Path:
+        return self.log.with_suffix(".clock")
+
+    def set_clock(self, seconds: float) -> None:
+        """Move the clock of the process, ahead or back, while it runs."""
+        self._clock.write_text(str(seconds))
+        os.kill(self.pid, signal.SIGUSR1)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -133,6 +211,11 @@ class Clients:
         process = self._context.Process(target=client.main, args=(role, self._told), name=role)
         process.start()
         self.running[role] = process
+
+    def pid(self, role: str) -> int:
+        pid = self.running[role].pid
+        assert pid is not None
+        return pid
 
     def restart(self, role: str) -> None:
         self.running[role].kill()

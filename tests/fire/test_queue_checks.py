@@ -114,7 +114,7 @@ def test_a_claim_is_not_forgotten_by_a_crash_of_a_server() -> None:
 def test_a_clock_that_is_ahead_shortens_the_timeout() -> None:
     calls = (
         create(),
-        fault("clock", 0, 99, seconds=2.0),
+        fault("step clock", 0, 99, seconds=2.0),
         send("a 1"),
         receive("a 1", at=2),
         receive("a 1", at=5.5, count=2),

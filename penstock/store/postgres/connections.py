@@ -39,7 +39,15 @@ _AWAY = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
+    # The server behind the address has become a replica.
+    asyncpg.ReadOnlySQLTransactionError,
 )
+_SHORT = {
+    asyncpg.DiskFullError: "the disk of the database is full",
+    asyncpg.PostgresIOError: "the database cannot read or write its files",
+    asyncpg.OutOfMemoryError: "the database is out of memory",
+}
+"""What the database lacks now, and may have again later."""
 _AGAIN = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
@@ -172,6 +180,8 @@ async def _close(pool: KeptPool) -> None:
 
 def translate(error: Exception) -> Exception:
     """Our own errors by their code, a database that is away as `Unavailable`, anything else as it is."""
+    if reason := _SHORT.get(type(error)):
+        return Unavailable(reason)
     if isinstance(error, _AWAY):
         return Unavailable()
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate is not None:

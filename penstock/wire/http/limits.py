@@ -37,6 +37,8 @@ class HttpLimits:
     """Of all answers that their clients do not take in time."""
     queued_requests: int = 16
     """Pipelined requests of one connection that wait their turn before reading stops."""
+    turns: bool = False
+    """Callers have turns, so that none fills the server alone. Without authentication there is only one."""
     home_only: bool = False
     """Answer only to names of this machine, and to `hosts`."""
     hosts: frozenset[str] = frozenset()

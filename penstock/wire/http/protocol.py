@@ -44,6 +44,7 @@ from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Direct, Refusal, Refused, Request, Response
 from penstock.wire.http.router import Admission, Route, Router
 from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
+from penstock.wire.http.turns import Turns, caller_of
 
 if TYPE_CHECKING:
     from penstock.tracing.spans import Tracer
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 MAX_HOST = 300
 """Bytes of a Host header that is remembered."""
+BUSY = (429, 503)
+"""Answers that tell the client to come back: at every door they say when."""
 _IDLE, _HEADERS, _BODY = range(3)
 _GONE = Response(499)
 """Written to nobody: how a request is counted whose client left."""
@@ -524,6 +527,24 @@ class PenstockProtocol(HttpToolsProtocol):
         shared, route = self.shared, request.route
         if shared.active[()] > self.limits.requests_in_flight:
             raise Unavailable("too many requests are being served")
+        if shared.turns is not None and route is not None:
+            caller = caller_of(request)
+            if caller is not None:
+                shared.turns.note(caller)
+                if shared.turns.crowded:
+                    return self._in_turn(request, shared.turns, caller)
+        return self._serve(request)
+
+    async def _in_turn(self, request: Request, turns: Turns, caller: bytes) -> Response:
+        turn = await turns.take(caller)
+        try:
+            answer = self._serve(request)
+            return answer if isinstance(answer, Response) else await answer
+        finally:
+            turn.end()
+
+    def _serve(self, request: Request) -> Response | Awaitable[Response]:
+        shared, route = self.shared, request.route
         if route is None:
             request.route = shared.web
             return AsgiExchange(self, request, self.server, self.scheme or "http").run(self.app)
@@ -632,6 +653,8 @@ class PenstockProtocol(HttpToolsProtocol):
         prefix = self.shared.prefix(response.status, response.content_type, self.server_state.default_headers)
         for name, value in response.headers:
             more += b"%b: %b\r\n" % (name, value)
+        if response.status in BUSY and b"retry-after: " not in more:
+            more += b"retry-after: 1\r\n"
         return b"%bx-request-id: %b\r\n%b" % (prefix, request.request_id.encode(), more)
 
     def _count(self, request: Request, status: int) -> None:

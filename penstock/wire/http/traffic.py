@@ -18,6 +18,7 @@ from penstock.wire.http.known_heads import KnownHeads
 from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Request, Response
 from penstock.wire.http.router import Route, Router
+from penstock.wire.http.turns import Turns
 
 access = logging.getLogger("penstock.access")
 
@@ -47,6 +48,7 @@ class Traffic:
         self.hosts: set[bytes] = set()
         """Host headers found to be all right, so that the next request need not ask."""
         self.known_heads = KnownHeads()
+        self.turns = Turns() if limits.turns else None
         self.buffered = 0
         """Bytes of request bodies that did not come in one piece."""
         self.receiving: dict[Connection, None] = {}
@@ -115,6 +117,8 @@ class Traffic:
         now = monotonic()
         for connection in list(connections):
             connection.check_deadlines(now)
+        if self.turns is not None:
+            self.turns.sweep()
         self._sweeping = False
         if connections:
             self.watch(loop, connections)

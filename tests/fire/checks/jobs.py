@@ -80,7 +80,8 @@ def one_lease(history: History) -> list[Violation]:
                 if beat.outcome == "ok" and beat.given["attempt"] == first.attempt and beat.ended < second.call.began:
                     until = beat.began + beat.given["lease_s"]
             reported = any(call.began < second.call.ended for call in ends.get(job_id, []))
-            overlap = first.call.ended < second.call.began and second.call.ended < until - history.skew - CLOCK_S
+            skew = history.skew(first.call.began, second.call.ended)
+            overlap = first.call.ended < second.call.began and second.call.ended < until - skew - CLOCK_S
             if overlap and not reported and not history.crashed(first.call.began - 1, second.call.ended):
                 calls = (first.call, second.call)
                 found.append(Violation("two leases", f"job {job_id} was leased twice at one time", calls))
@@ -171,7 +172,7 @@ def concurrency_holds(history: History) -> list[Violation]:
             for lease in each:
                 if lease.call.target != queue:
                     continue
-                until = lease.ends_at_least - history.skew - CLOCK_S
+                until = lease.ends_at_least - history.skew(lease.call.began, lease.ends_at_least) - CLOCK_S
                 until = min([until, *(call.began for call in ends.get(job_id, []) if call.began > lease.call.ended)])
                 until = min([until, *(crash for crash in crashes if crash + 1 > lease.call.began)])
                 if until > lease.call.ended:
@@ -206,7 +207,8 @@ def orphans_run_again(history: History) -> list[Violation]:
             reported = any(call.given["attempt"] == first.attempt for call in ends.get(job_id, []))
             if reported or history.settings.get(first.call.target, {}).get("concurrency") is not None:
                 continue
-            expiry = first.call.ended + first.call.given["lease_s"] + ORPHAN_S + history.skew
+            skew = history.skew(first.call.began, second.call.ended)
+            expiry = first.call.ended + first.call.given["lease_s"] + ORPHAN_S + skew
             expiry = max([expiry, *(beat.ended + beat.given["lease_s"] + ORPHAN_S for beat in beats.get(job_id, []))])
             for call in empty.get(first.call.target, []):
                 if call.began > expiry and call.ended < second.call.began:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.fire.checks import Check, Violation
-from tests.fire.history import Call, Delivery, History
+from tests.fire.history import FORGETTING, Call, Delivery, History
 
 CLOCK_S = 0.05
 """How far the monotonic clock and the wall clock of a machine may drift apart during a call."""
@@ -83,7 +83,8 @@ def one_holder(history: History) -> list[Violation]:
     for (queue, key), deliveries in history.deliveries.items():
         ordered = sorted(deliveries, key=lambda delivery: delivery.call.ended)
         for first, second in pairwise(ordered):
-            held_until = first.call.began + first.call.given["vt"] - history.skew - CLOCK_S
+            skew = history.skew(first.call.began, second.call.ended)
+            held_until = first.call.began + first.call.given["vt"] - skew - CLOCK_S
             if first.id != second.id or second.call is first.call or second.call.began < first.call.ended:
                 continue
             released = any(
@@ -137,7 +138,7 @@ def stale_receipts(history: History) -> list[Violation]:
 def counts_rise(history: History) -> list[Violation]:
     """The receive count of a message rises by one with each delivery."""
     unknown = {call.target for call in history.of("receive") if call.outcome == "unknown"}
-    crashes = any(fault.target in ("kill postgres", "fail over") for fault in history.faults)
+    crashes = any(fault.target in FORGETTING for fault in history.faults)
     found = []
     for (queue, key), deliveries in history.deliveries.items():
         by_id: dict[str, list[Delivery]] = {}
@@ -225,7 +226,8 @@ def delays_hold(history: History) -> list[Violation]:
         if not attempts:
             continue
         call, entry, _ = attempts[0]
-        due = call.began + (entry.get("delay") or 0) - history.skew - CLOCK_S
+        due = call.began + (entry.get("delay") or 0)
+        due -= history.skew(call.began, due) + CLOCK_S
         early = [delivery.call for delivery in deliveries if delivery.call.ended < due]
         if entry.get("delay") and early:
             found.append(
@@ -238,7 +240,7 @@ def dead_letters(history: History) -> list[Violation]:
     """A message becomes a dead letter exactly at the limit, and is then gone from its queue."""
     found = []
     unknown = {call.target for call in history.of("receive") if call.outcome == "unknown"}
-    crashes = any(fault.target in ("kill postgres", "fail over") for fault in history.faults)
+    crashes = any(fault.target in FORGETTING for fault in history.faults)
     for queue, settings in history.settings.items():
         limit, target = settings.get("max_receives"), settings.get("dead_letter_queue")
         if limit is None or target is None:

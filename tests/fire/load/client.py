@@ -18,9 +18,6 @@ from tests.fire.load import events, jobs, queues
 from tests.fire.load.doors import Door, Rest, Sql, Sqs
 from tests.fire.processes import die_with_parent
 
-DOORS: dict[str, type[Door]] = {"rest": Rest, "sqs": Sqs, "sql": Sql}
-
-
 FOREVER = {"worker", "sink"}
 """Roles that write no history. They run until they are killed."""
 
@@ -40,7 +37,7 @@ def main(role: str, told: dict[str, Any]) -> None:
     if role in FOREVER:
         logging.disable(logging.CRITICAL)  # what goes wrong here does so on purpose
         if role == "worker":
-            jobs.work(urls[0], seed)
+            jobs.work(urls[0], told["token"], seed)
         else:
             _again_and_again(lambda: events.sink(dsn))
         return
@@ -50,22 +47,29 @@ def main(role: str, told: dict[str, Any]) -> None:
             return stack.enter_context(Recorder(folder, f"{role}-{name}"))
 
         tasks: list[Callable[[], None]] = []
-        if role in DOORS:
-            addresses = [dsn] if role == "sql" else urls
+        doors: dict[str, Callable[[str], Door]] = {
+            "rest": lambda name: Rest(recorder(name), urls, told["token"]),
+            "sqs": lambda name: Sqs(recorder(name), urls, told["key"], told["secret"]),
+            "sql": lambda name: Sql(recorder(name), [dsn]),
+        }
+        if role in doors:
             for place in range(told.get("clients", 1)):
-                door, other = (DOORS[role](recorder(f"{kind}{place}"), addresses) for kind in ("out", "in"))
+                door, other = (doors[role](f"{kind}{place}") for kind in ("out", "in"))
                 producer = queues.Producer(door, f"{role}{place}", seed, told["rate"])
                 consumer = queues.Consumer(other, f"{role}{place}", seed, told.get("slow_s", 0.0))
                 tasks += [partial(producer.run, stop), partial(consumer.run, stop)]
         elif role == "jobs":
-            producing, working = (jobs.JobClient(recorder(name), urls, seed) for name in ("out", "in"))
+            producing, working = (jobs.JobClient(recorder(name), urls, told["token"], seed) for name in ("out", "in"))
             tasks += [lambda: producing.produce(stop, 10), lambda: working.work(stop)]
         elif role == "events":
-            reader = events.Reader(recorder("in"), urls)
+            reader = events.Reader(recorder("in"), urls, told["token"])
             tasks += [lambda: reader.run(stop)]
             for name in ("out0", "out1"):
                 tasks.append(partial(events.produce, recorder(name), dsn, seed, stop))
-            tasks.append(partial(events.publish, recorder("publish"), urls, stop, 5))
+            tasks.append(partial(events.publish, recorder("publish"), urls, told["token"], stop, 5))
+        elif role == "tenant":
+            other_tenant = Rest(recorder("both"), urls, told["other_token"])
+            tasks.append(partial(queues.other_tenant, other_tenant, stop))
         else:
             raise SystemExit(f"unknown role {role!r}")
         threads = [threading.Thread(target=task, daemon=True) for task in tasks]

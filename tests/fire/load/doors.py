@@ -106,7 +106,7 @@ class Door(ABC):
 class Rest(Door):
     name = "rest"
 
-    def __init__(self, recorder: Recorder, urls: Sequence[str], token: str = "anyone") -> None:
+    def __init__(self, recorder: Recorder, urls: Sequence[str], token: str) -> None:
         super().__init__(recorder, urls)
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(headers=headers, timeout=TIMEOUT_S, verify=PLAIN, trust_env=False)
@@ -120,6 +120,9 @@ class Rest(Door):
             raise Refused(f"{answer.status_code} {answer.text[:100]}")
         return answer.json() if answer.content else None
 
+    def text(self, path: str) -> str:
+        return self._http.get(self.url + path).raise_for_status().text
+
     def _send(self, queue: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
         entries = [
             {
@@ -131,11 +134,11 @@ class Rest(Door):
             }
             for each in messages
         ]
-        answer = self.ask("POST", f"/v1/queues/{queue}/messages", entries)
+        answer = self.ask("POST", f"/v1/queues/{name_of(queue)}/messages", entries)
         return {"refused": [error["index"] for error in answer.get("errors", [])]}
 
     def _receive(self, queue: str, limit: int, vt: int, wait: int) -> list[dict[str, Any]]:
-        answer = self.ask("GET", f"/v1/queues/{queue}/messages", max=limit, vt=vt, wait=wait)
+        answer = self.ask("GET", f"/v1/queues/{name_of(queue)}/messages", max=limit, vt=vt, wait=wait)
         return [
             {
                 "id": str(each["id"]),
@@ -151,14 +154,14 @@ class Rest(Door):
 
     def _delete(self, queue: str, deliveries: list[dict[str, Any]]) -> set[str]:
         answer = self.ask(
-            "DELETE", f"/v1/queues/{queue}/messages", {"receipts": [each["receipt"] for each in deliveries]}
+            "DELETE", f"/v1/queues/{name_of(queue)}/messages", {"receipts": [each["receipt"] for each in deliveries]}
         )
         return {str(number) for number in answer["deleted"]}
 
     def _hide(self, queue: str, delivery: dict[str, Any], seconds: int) -> bool:
         try:
             body = {"vt": seconds, "receipt": delivery["receipt"]}
-            self.ask("PATCH", f"/v1/queues/{queue}/messages/{delivery['id']}", body)
+            self.ask("PATCH", f"/v1/queues/{name_of(queue)}/messages/{delivery['id']}", body)
         except Refused:
             return False
         return True
@@ -167,11 +170,17 @@ class Rest(Door):
 _REST = (("delay", "delay"), ("group_id", "group"), ("dedup_id", "dedup_id"))
 
 
+def name_of(queue: str) -> str:
+    """Its name at the server. In histories, queues of another tenant have its name in front."""
+    return queue.rpartition(":")[2]
+
+
 class Sqs(Door):
     name = "sqs"
 
-    def __init__(self, recorder: Recorder, urls: Sequence[str]) -> None:
+    def __init__(self, recorder: Recorder, urls: Sequence[str], key: str, secret: str) -> None:
         super().__init__(recorder, urls)
+        self._key, self._secret = key, secret
         self._clients: dict[str, Any] = {}
 
     @property
@@ -180,7 +189,7 @@ class Sqs(Door):
             config = Config(
                 retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=TIMEOUT_S, parameter_validation=False
             )
-            session: Any = boto3.Session(aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1")
+            session: Any = boto3.Session(self._key, self._secret, region_name="us-east-1")
             self._clients[self.url] = session.client("sqs", endpoint_url=self.url, config=config)
         return self._clients[self.url]
 

@@ -59,9 +59,9 @@ def produce(recorder: Recorder, dsn: str, seed: int, stop: Stop) -> None:
 class Reader:
     """A consumer over HTTP."""
 
-    def __init__(self, recorder: Recorder, urls: list[str]) -> None:
+    def __init__(self, recorder: Recorder, urls: list[str], token: str) -> None:
         self._recorder = recorder
-        self._rest = Rest(recorder, urls)
+        self._rest = Rest(recorder, urls, token)
 
     def run(self, stop: Stop) -> None:
         while not stop():
@@ -87,8 +87,8 @@ class Reader:
         return True
 
 
-def publish(recorder: Recorder, urls: list[str], stop: Stop, rate: float) -> None:
-    rest = Rest(recorder, urls)
+def publish(recorder: Recorder, urls: list[str], token: str, stop: Stop, rate: float) -> None:
+    rest = Rest(recorder, urls, token)
     sent = 0
     while not stop():
         sent += 1

@@ -30,9 +30,9 @@ def classify(error: Exception) -> Outcome:
 class JobClient:
     """Enqueues, cancels, leases and reports through the native client. The nodes take turns after an error."""
 
-    def __init__(self, recorder: Recorder, urls: list[str], seed: int) -> None:
+    def __init__(self, recorder: Recorder, urls: list[str], token: str, seed: int) -> None:
         self._recorder = recorder
-        self._clients = [Client(url, "anyone", retries=ONCE) for url in urls]
+        self._clients = [Client(url, token, retries=ONCE) for url in urls]
         self._turn = 0
         self._random = Random(f"{seed} {recorder.process}")
         self._sent = 0
@@ -138,10 +138,10 @@ def attempt(leased: LeasedJob) -> int:
     return leased.job.attempt
 
 
-def work(url: str, seed: int) -> None:
+def work(url: str, token: str, seed: int) -> None:
     """`penstock.Worker` until it is killed. The server's own record of attempts tells what it did."""
     random = Random(seed)
-    worker = Worker(url, "anyone", QUEUE, concurrency=4, lease_s=LEASE_S, poll_s=1)
+    worker = Worker(url, token, QUEUE, concurrency=4, lease_s=LEASE_S, poll_s=1)
 
     @worker.task
     async def chore(job: RunningJob) -> dict[str, Any]:

@@ -19,7 +19,9 @@ QUEUES: dict[str, dict[str, Any]] = {
 }
 """With what the checks need to know of them beside the settings."""
 
-OURS = {"fed_by", "numbered"}
+OTHER = "two:work"
+"""A queue of another tenant; the default tenant has one of the same name."""
+OURS = {"fed_by", "numbered", "tenant"}
 GROUP_SIZE = 20
 TEXT = 'ünïcödé "quotes" \\ back\tslash 日本 🚰 '
 
@@ -126,3 +128,14 @@ class Consumer:
         if done:
             self._door.delete(queue, done)
         del self._old[:-50]
+
+
+def other_tenant(door: Door, stop: Stop) -> None:
+    """Send to a queue and empty it again, in turn. Its messages begin with the name of the tenant."""
+    sent = 0
+    while not stop():
+        sent += 1
+        door.send(OTHER, [{"body": f"two-{sent} {TEXT}", "attributes": {}}])
+        if found := door.receive(OTHER, 10, 3):
+            door.delete(OTHER, found)
+        time.sleep(0.1)

@@ -12,7 +12,7 @@ import pytest
 from penstock.clock import FakeClock
 from penstock.errors import Unavailable
 from penstock.model import DEFAULT_TENANT, QueueSettings, Send
-from penstock.store.postgres.connections import RETRIES, Connections
+from penstock.store.postgres.connections import RETRIES, Connections, translate
 from penstock.store.postgres.kept_pool import is_lost
 from penstock.store.postgres.store import PostgresStore
 
@@ -45,6 +45,24 @@ async def test_a_connection_that_the_server_closed_is_not_used_again(
             await asyncio.sleep(0.01)
 
     assert await connections.call(lambda connection: connection.fetchval("select 42"), True) == 42
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.DiskFullError("could not extend file"),
+        asyncpg.PostgresIOError("could not write"),
+        asyncpg.OutOfMemoryError("out of memory"),
+        asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction"),
+        asyncpg.TooManyConnectionsError("sorry, too many clients already"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_database_that_cannot_work_now_is_unavailable(error: Exception) -> None:
+    translated = translate(error)
+
+    assert isinstance(translated, Unavailable)
+    assert "could not" not in translated.message  # files of the database are nothing to a client
 
 
 FAULTS = [asyncpg.InternalServerError, asyncpg.UndefinedTableError]

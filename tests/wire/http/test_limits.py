@@ -138,3 +138,19 @@ async def test_requests_in_flight_are_capped() -> None:
         assert (await first.answer()).status == 200
         assert (await second.ask(LIVEZ)).status == 200
         assert traffic(live).active[()] == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/queues", "/jobs", "/", "/docs"])
+async def test_a_server_that_is_too_busy_says_when_to_come_back(path: str) -> None:
+    async with running(limits=replace(TIGHT, requests_in_flight=0)) as live, connected(live.port) as raw:
+        answer = await raw.ask(request("POST", path, b"{}", "X-Amz-Target: AmazonSQS.ListQueues"))
+
+        assert (answer.status, answer.headers.get("retry-after")) == (503, "1")
+
+
+async def test_what_a_door_says_about_when_to_come_back_is_said_once() -> None:
+    slow = Response(429, headers=((b"retry-after", b"7"),))
+    async with running(extra=[route("/slow", lambda _: slow)]) as live, connected(live.port) as raw:
+        await raw.send(request("POST", "/slow", b"", "Connection: close"))
+
+        assert (await raw.rest()).count(b"retry-after") == 1

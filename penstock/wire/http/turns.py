@@ -1,0 +1,114 @@
+"""Turns: while several callers are active, none of them may fill the server with its own requests.
+
+A caller that is alone has the whole server. As soon as another one is active, each has a bounded number of requests
+running; what it sends beyond waits behind its own, not before the others'. What would wait for too long is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from penstock.errors import RateLimited
+from penstock.wire.http.messages import Request
+
+AT_ONCE = 64
+"""Requests of one caller that run at a time. Enough for full batches: see `bench/cycle.py`."""
+WAIT_S = 2.0
+RUN_S = 0.1
+"""A request that takes longer waits for a message or a lock. It no longer counts."""
+MOST_CALLERS = 10_000
+_SIGNED = b"AWS4-"
+_KEY = b"Credential="
+
+
+def caller_of(request: Request) -> bytes | None:
+    """What tells callers apart before their credentials are verified; None for requests without any.
+
+    Everybody can name the access key of another, so there the address counts too.
+    """
+    given = request.found.get(b"authorization")
+    if given is None or not given.startswith(_SIGNED):
+        return given
+    start = given.find(_KEY) + len(_KEY)
+    address = request.client[0] if request.client is not None else ""
+    return given[start : given.find(b"/", start)] + address.encode()
+
+
+class Turns:
+    def __init__(self, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:
+        self._at_once = at_once
+        self._wait_s = wait_s
+        self._active: set[bytes] = set()
+        self._before: set[bytes] = set()
+        self.crowded = False
+        """Whether more than one caller was active lately."""
+        self._running: dict[bytes, int] = {}
+        self._lines: dict[bytes, deque[asyncio.Future[None]]] = {}
+
+    def note(self, caller: bytes) -> None:
+        """The caller is active."""
+        if caller not in self._active and len(self._active) < MOST_CALLERS:
+            self._active.add(caller)
+            self.crowded = self.crowded or bool(self._before - {caller}) or len(self._active) > 1
+
+    def sweep(self) -> None:
+        """About every second: who sent nothing since the last but one is no longer active."""
+        self._before, self._active = self._active, set()
+        self.crowded = len(self._before) > 1
+
+    async def take(self, caller: bytes) -> Turn:
+        """Wait for a turn; `RateLimited` when it does not come in time."""
+        running = self._running.get(caller, 0)
+        if running >= self._at_once:
+            loop = asyncio.get_running_loop()
+            mine: asyncio.Future[None] = loop.create_future()
+            line = self._lines.setdefault(caller, deque())
+            line.append(mine)
+            late = loop.call_later(self._wait_s, _give_up, mine)
+            try:
+                await mine
+            except asyncio.CancelledError:
+                if mine.done() and not mine.cancelled() and mine.exception() is None:
+                    self.leave(caller)  # the turn came and nobody takes it
+                raise
+            finally:
+                late.cancel()
+        else:
+            self._running[caller] = running + 1
+        return Turn(self, caller)
+
+    def leave(self, caller: bytes) -> None:
+        """A turn ends: the next in line has it."""
+        line = self._lines.get(caller)
+        while line:
+            following = line.popleft()
+            if not following.done():
+                following.set_result(None)
+                return
+        self._lines.pop(caller, None)
+        left = self._running[caller] - 1
+        if left:
+            self._running[caller] = left
+        else:
+            del self._running[caller]
+
+
+class Turn:
+    """Ends once, with its request or after `RUN_S`."""
+
+    def __init__(self, turns: Turns, caller: bytes) -> None:
+        self._turns: Turns | None = turns
+        self._caller = caller
+        self._timer = asyncio.get_running_loop().call_later(RUN_S, self.end)
+
+    def end(self) -> None:
+        if self._turns is not None:
+            self._timer.cancel()
+            self._turns.leave(self._caller)
+            self._turns = None
+
+
+def _give_up(mine: asyncio.Future[None]) -> None:
+    if not mine.done():
+        mine.set_exception(RateLimited("too many of your requests wait already", retry_after_s=1))

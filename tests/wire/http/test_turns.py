@@ -1,0 +1,116 @@
+"""One caller's requests wait behind each other while another caller is active."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.auth import Mode
+from penstock.errors import RateLimited
+from penstock.model import DEFAULT_TENANT, Scope
+from penstock.wire.http import turns as module
+from penstock.wire.http.messages import Request
+from penstock.wire.http.turns import Turns, caller_of
+from tests.wire.conftest import running
+from tests.wire.http.parts import TIGHT, traffic, until
+from tests.wire.raw import connected, request
+
+
+def test_a_caller_that_is_alone_is_not_in_a_crowd() -> None:
+    turns = Turns()
+    seen: list[bool] = []
+    for caller in (b"one", b"one", b"two", b"two", b"two"):
+        turns.note(caller)
+        seen.append(turns.crowded)
+        turns.sweep()
+
+    assert seen == [False, False, True, False, False]
+
+
+async def test_what_is_beyond_the_limit_waits_for_its_turn_in_order() -> None:
+    turns = Turns(at_once=1)
+    first = await turns.take(b"one")
+    order: list[int] = []
+
+    async def wait(number: int) -> None:
+        turn = await turns.take(b"one")
+        order.append(number)
+        turn.end()
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(3)]
+    (await turns.take(b"two")).end()  # others do not wait for it
+    await asyncio.sleep(0)
+    assert order == []
+    first.end()
+    first.end()
+    await asyncio.gather(*waiting)
+
+    assert order == [0, 1, 2]
+    assert (turns._running, turns._lines) == ({}, {})
+
+
+async def test_what_waits_too_long_is_refused() -> None:
+    turns = Turns(at_once=1, wait_s=0.01)
+    turn = await turns.take(b"one")
+
+    with pytest.raises(RateLimited):
+        await turns.take(b"one")
+    turn.end()
+    (await turns.take(b"one")).end()
+    assert (turns._running, turns._lines) == ({}, {})
+
+
+@pytest.mark.parametrize("came", [False, True])
+async def test_a_turn_of_a_client_that_left_goes_to_the_next(came: bool) -> None:
+    turns = Turns(at_once=1)
+    turn = await turns.take(b"one")
+    gone = asyncio.create_task(turns.take(b"one"))
+    following = asyncio.create_task(turns.take(b"one"))
+    await asyncio.sleep(0)
+    if came:
+        turn.end()
+    gone.cancel()
+    if not came:
+        await asyncio.sleep(0)
+        turn.end()
+    (await asyncio.wait_for(following, 1)).end()
+
+    assert (turns._running, turns._lines) == ({}, {})
+
+
+async def test_a_request_that_waits_on_purpose_gives_its_turn_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RUN_S", 0.01)
+    turns = Turns(at_once=1)
+    await turns.take(b"one")
+
+    (await asyncio.wait_for(turns.take(b"one"), 1)).end()
+
+
+def test_a_signed_caller_is_its_key_and_its_address() -> None:
+    def caller(header: bytes, address: str) -> bytes | None:
+        made = Request("GET", "/", b"", [(b"authorization", header)], True)
+        made.client = (address, 1)
+        return caller_of(made)
+
+    signed = b"AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=%b"
+    assert caller(signed % b"1", "::1") == caller(signed % b"2", "::1") != caller(signed % b"1", "::2")
+    assert caller(b"Bearer a", "::1") == caller(b"Bearer a", "::2") != caller(b"Bearer b", "::1")
+    assert caller_of(Request("GET", "/", b"", [], True)) is None
+
+
+async def test_requests_of_a_busy_caller_are_refused_and_others_are_served() -> None:
+    async with running(Mode.TOKEN, limits=replace(TIGHT, turns=True)) as live:
+        tokens = [(await live.engine.tenants.create_token(DEFAULT_TENANT, name, frozenset(Scope)))[1] for name in "ab"]
+        traffic(live).turns = turns = Turns(at_once=1, wait_s=0.05)
+        ask = [request("GET", "/v1/queues", auth=f"Bearer {token}") for token in tokens]
+        async with connected(live.port) as one, connected(live.port) as other:
+            assert [(await one.ask(each)).status for each in ask] == [200, 200]
+            await until(lambda: turns._running == {})
+            await turns.take(f"Bearer {tokens[0]}".encode())
+            refused = await one.ask(ask[0])
+            served = await other.ask(ask[1])
+
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    assert served.status == 200
