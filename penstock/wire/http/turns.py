@@ -14,8 +14,8 @@ from penstock.wire.http.messages import Request
 
 AT_ONCE = 64
 """Requests of one caller that run at a time. Enough for full batches: see `bench/cycle.py`."""
-WAIT_S = 2.0
-RUN_S = 0.1
+WAIT_S = 1.0
+RUN_S = 0.05
 """A request that takes longer waits for a message or a lock. It no longer counts."""
 MOST_CALLERS = 10_000
 _SIGNED = b"AWS4-"
