@@ -34,7 +34,7 @@ FULL = 400
 TIMES = 10
 MOST_MB = 512
 MOST_RATIO = 2.0
-PAUSE_S = 0.02
+PAUSE_S = 0.005
 _LENGTH = re.compile(rb"content-length: (\d+)")
 
 
