@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import linear_regression
 
+from tests.fire.faults.plan import KINDS
 from tests.fire.mutants import MUTANTS
-from tests.fire.plan import KINDS
 from tests.fire.run import Options, Verdict, run
 
 SHOWN = 10

@@ -18,17 +18,18 @@ import psycopg
 
 from tests import cluster
 from tests.endpoint import Answer, Arrival, listening
-from tests.fire import flood, processes
+from tests.fire import processes
 from tests.fire.backup import restore_elsewhere
 from tests.fire.checks import Violation
 from tests.fire.checks.all import violations
 from tests.fire.drain import Drain
-from tests.fire.faults import PROBE, Faults
+from tests.fire.faults import flood
+from tests.fire.faults.inject import PROBE, Faults
+from tests.fire.faults.plan import KINDS, Fault, make_plan
+from tests.fire.faults.proxy import Proxy
 from tests.fire.history import History, Recorder
 from tests.fire.load import events, jobs, queues
 from tests.fire.load.doors import Rest, name_of
-from tests.fire.plan import KINDS, Fault, make_plan
-from tests.fire.proxy import Proxy
 from tests.fire.site import Access, Clients, Node, Postgres, give_access
 
 SCHEDULE = "tick"

@@ -10,11 +10,11 @@ from contextlib import ExitStack, closing, suppress
 
 import psycopg
 
-from tests.fire import flood
+from tests.fire.faults import flood
+from tests.fire.faults.plan import Fault
+from tests.fire.faults.proxy import Cut, Proxy
 from tests.fire.history import Recorder
 from tests.fire.load.doors import Rest
-from tests.fire.plan import Fault
-from tests.fire.proxy import Cut, Proxy
 from tests.fire.site import Clients, Node, Postgres
 
 RECOVERED_S = 120.0
