@@ -12,10 +12,12 @@ from penstock.engine.insights.follow import Follow
 from penstock.engine.insights.gauges import Gauges
 from penstock.engine.insights.history import History
 from penstock.engine.insights.insights import Insights
+from penstock.engine.insights.outcomes import Outcomes
 from penstock.engine.insights.pipelines import Pipelines
 from penstock.engine.insights.status import Overview
 from penstock.engine.jobs.jobs import RETENTION, Jobs
 from penstock.engine.metrics import Metrics
+from penstock.engine.nodes import Nodes
 from penstock.engine.private.cache import MOST_RECORDS
 from penstock.engine.private.messages import PrivateMessages
 from penstock.engine.private.queues import PrivateQueues
@@ -77,7 +79,8 @@ class Engine:
         self.queues = Queues(store, clock, waiters)
         traced = _traced(tracer)
         self.messages = traced(Messages)(store, clock, waiters, self.metrics, batching=batching, linger_s=linger_s)
-        self.jobs = traced(Jobs)(store, clock, waiters, batching=batching, retention=job_retention)
+        self.outcomes = Outcomes(store, clock)
+        self.jobs = traced(Jobs)(store, clock, waiters, self.outcomes, batching=batching, retention=job_retention)
         self.rates = Rates(store, clock, per_token=rate_per_token, per_tenant=rate_per_tenant)
         self.audit = Audit(store, clock)
         self.tenants = Tenants(store, clock, self.audit)
@@ -87,10 +90,10 @@ class Engine:
             store, clock, waiters, self.metrics, self.signer, base_url=base_url, batching=batching
         )
         self.schedules = traced(Schedules)(
-            store, clock, waiters, self.metrics, Targets(store, self.topics, waiters),
+            store, clock, waiters, self.metrics, self.outcomes, Targets(store, self.topics, waiters),
             preview_count=schedule_preview_count, list_max=schedule_list_max, batch_size=schedule_batch_size,
         )  # fmt: skip
-        self.webhooks = traced(Webhooks)(store, clock, self.metrics, webhooks or WebhookSettings())
+        self.webhooks = traced(Webhooks)(store, clock, self.metrics, self.outcomes, webhooks or WebhookSettings())
         self.private = PrivateQueues(store, clock, cached=private_cache)
         self.private_messages = PrivateMessages(
             self.private, store, clock, waiters, self.messages, self.queues, self.topics
@@ -104,6 +107,7 @@ class Engine:
         self.gauges = Gauges(store, clock)
         self.overview = Overview(store, clock)
         self.history = History(store, clock)
+        self.nodes = Nodes(store, clock, base_url)
 
     async def open(self) -> None:
         await self.store.open()

@@ -15,8 +15,10 @@ class Sampler:
         self._engine = engine
 
     async def once(self) -> int:
+        await self._engine.outcomes.write()
         taken = await self._engine.history.record()
         await self._engine.history.sweep()
+        await self._engine.schedules.sweep_fires()
         return taken
 
     def pause(self, done: int) -> float:

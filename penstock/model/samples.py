@@ -54,3 +54,30 @@ class SampledPoint:
     departed: int | None
     waiting: int
     oldest_s: float | None
+
+
+class OutcomeKind(StrEnum):
+    """What succeeds or fails, as charts count it."""
+
+    JOB = "job"
+    """Attempts that workers reported."""
+    DELIVERY = "delivery"
+    """Attempts of webhook deliveries."""
+    SCHEDULE = "schedule"
+    """Fires; one that failed or came late is missed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    tenant: TenantId
+    kind: OutcomeKind
+    good: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomePoint:
+    kind: OutcomeKind
+    starts_at: datetime
+    good: int
+    bad: int

@@ -113,6 +113,20 @@ class Fired:
     fanouts: tuple[Fanout, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastFire:
+    """What became of a fire."""
+
+    scheduled_for: datetime
+    times: int
+    """Fires that were made up for together."""
+    fired_at: datetime
+    by_hand: bool
+    sent_id: str | None
+    """Of the first message, event or job."""
+    error: str | None
+
+
 def stamp(moment: datetime) -> str:
     """A moment as messages carry it."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

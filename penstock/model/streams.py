@@ -94,3 +94,37 @@ class HealthCheck:
     status: str
     """`ok`, `warning` or `critical`."""
     detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTable:
+    name: str
+    current: bool
+    """New events are written to it."""
+    events: int
+    """As PostgreSQL estimates."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizonHolder:
+    """Something that holds back which transactions are certain to be over, for the whole database."""
+
+    kind: str
+    """`transaction`, `prepared transaction` or `replication slot`."""
+    since: datetime | None
+    transactions: int
+    """How many transactions began after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStorage:
+    tables: list[EventTable]
+    rotated_at: datetime
+    due_at: datetime
+    """The next rotation, unless something holds it."""
+    held_by: str | None
+    """The consumer that has still to read events of an older table."""
+    retries: int
+    """Events that wait to be delivered again."""
+    holders: list[HorizonHolder]

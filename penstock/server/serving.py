@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from uvicorn.config import Config
@@ -17,12 +17,15 @@ from uvicorn.server import Server
 
 from penstock.config import Settings
 from penstock.engine import Engine
+from penstock.errors import PenstockError
 from penstock.loops import run_every
 from penstock.loops.deliverer import SWEEP_S, Deliverer
 from penstock.loops.janitor import Janitor
 from penstock.loops.job_search import JobSearchKeeper
 from penstock.loops.jobs import JobKeeper
 from penstock.loops.mover import Mover
+from penstock.loops.nodes import EVERY_S as NODE_S
+from penstock.loops.nodes import NodeKeeper
 from penstock.loops.poison import PoisonSweep
 from penstock.loops.private import COMPACT_S, PrivateKeeper
 from penstock.loops.sampler import Sampler
@@ -35,6 +38,7 @@ from penstock.server.listening import url_of
 from penstock.server.neighbours import Neighbours
 from penstock.server.stores import CLOSE_S, Database, opened
 from penstock.server.telemetry import tracing
+from penstock.server.versions import version
 
 if TYPE_CHECKING:
     from penstock.tracing.spans import Tracer
@@ -169,6 +173,7 @@ async def _duties(
         run_every(keeper.pause, keeper.once, name="job keeper", stop=stop),
         run_every(searcher.pause, searcher.once, name="job search", stop=stop),
         run_every(EVERY_S, scrape.once, name="scrape", stop=stop),
+        run_every(NODE_S, NodeKeeper(engine, version()).once, name="node keeper", stop=stop),
         run_every(sampler.pause, sampler.once, name="sampler", stop=stop),
     ]
     if settings.serves_simple:
@@ -204,6 +209,8 @@ async def _duties(
         _, slow = await asyncio.wait(tasks, timeout=CLOSE_S)
         for task in slow:
             task.cancel()
+        with suppress(PenstockError):
+            await asyncio.wait_for(engine.nodes.stopped(), CLOSE_S)
 
 
 async def look_after(database: Database, stop: asyncio.Event) -> None:

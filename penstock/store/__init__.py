@@ -37,6 +37,7 @@ from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
 from penstock.store.insights import InsightStore
 from penstock.store.jobs import JobStore
+from penstock.store.nodes import NodeStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
 from penstock.store.private import PrivateStore
@@ -67,6 +68,8 @@ class Store(Protocol):
     """How much there is to do, for the metrics."""
     jobs: JobStore
     """Jobs, their attempts and the limits of their queues."""
+    nodes: NodeStore
+    """The server processes of this database."""
     outbox: OutboxStore
     """What would leave the machine for a phone or a mailbox."""
     pipelines: PipelineStore
@@ -158,6 +161,11 @@ class Store(Protocol):
         self, tenant: TenantId, queue: str, limit: int, now: datetime, *, shuffle: bool = False
     ) -> list[Message]:
         """The next visible messages, without any effect on them."""
+
+    async def find_messages(
+        self, tenant: TenantId, queue: str, text: str | None, source: str | None, limit: int, now: datetime
+    ) -> list[int]:
+        """Ids of visible messages that have the text in body or headers, and are dead letters of `source`."""
 
     # Redrive
 

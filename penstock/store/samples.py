@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from penstock.model.samples import Sample, SampledPoint, SampleKind, SampleStep
+from penstock.model.samples import Outcome, OutcomePoint, Sample, SampledPoint, SampleKind, SampleStep
 from penstock.model.tenants import TenantId
 
 
@@ -25,5 +25,11 @@ class SampleStore(Protocol):
     async def waiting(self, tenant: TenantId, kind: SampleKind, at: datetime) -> Mapping[str, int]:
         """What waited at the end of the minute `at`, by name."""
 
+    async def add_outcomes(self, step: SampleStep, starts_at: datetime, outcomes: Sequence[Outcome]) -> None:
+        """Add to what other nodes counted."""
+
+    async def outcomes(self, tenant: TenantId, step: SampleStep, since: datetime) -> Sequence[OutcomePoint]:
+        """In order of time."""
+
     async def sweep(self, step: SampleStep, before: datetime, limit: int) -> int:
-        """Remove at most `limit` that are older; the number removed."""
+        """Remove at most `limit` samples and outcomes that are older; the number removed."""

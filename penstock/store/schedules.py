@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from penstock.model import TenantId
-from penstock.model.schedules import Fired, Firing, Schedule, ScheduleSettings, ScheduleStatus, TargetKind
+from penstock.model.schedules import Fired, Firing, PastFire, Schedule, ScheduleSettings, ScheduleStatus, TargetKind
 from penstock.model.topics import Fanout
 
+KEPT_FIRES = 100
+"""Of each schedule."""
 LONGEST_RETRY_S = 300
 """A schedule that fails waits 1, 2, 4, … seconds before it is tried again, at most so long."""
 
@@ -58,6 +60,12 @@ class ScheduleStore(Protocol):
 
     async def fire(self, firings: Sequence[Firing], now: datetime) -> Sequence[Fired]:
         """Fire and advance them all in one transaction. One that fails leaves the others alone."""
+
+    async def fires(self, schedule: Schedule, limit: int) -> Sequence[PastFire]:
+        """What became of the latest fires, newest first."""
+
+    async def sweep_fires(self, before: datetime, limit: int) -> int:
+        """Remove at most `limit` fires from before this moment; the number removed."""
 
     async def run(self, schedule: Schedule, at: datetime, now: datetime, fanouts: Sequence[Fanout] = ()) -> Fired:
         """Fire once, beside the timetable, which does not move."""

@@ -20,6 +20,7 @@ from penstock.model.streams import (
     NewEvent,
     Stream,
     StreamStats,
+    StreamStorage,
 )
 from penstock.model.tenants import TenantId
 
@@ -43,6 +44,9 @@ class StreamStore(Protocol):
     async def stats(self, tenant: TenantId, name: str) -> StreamStats: ...
 
     async def health(self, tenant: TenantId, name: str) -> list[HealthCheck]: ...
+
+    async def storage(self, tenant: TenantId, name: str) -> StreamStorage:
+        """The tables of its events, and what holds back their rotation."""
 
     # Consumers
 
@@ -108,7 +112,7 @@ async def _nothing(*_: object, **__: object) -> None:
 class NoStreams:
     """For a store without streams: every verb says so, and the loops have nothing to do."""
 
-    create = get = list_streams = configure = drop = stats = health = _refuse
+    create = get = list_streams = configure = drop = stats = health = storage = _refuse
     consumers = subscribe = unsubscribe = send = send_at = receive = ack = nack = _refuse
     dead_letters = replay = purge_dead_letters = tick_on_demand = expect = _refuse
     tick = maintain = _nothing

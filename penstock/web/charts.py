@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 import msgspec
@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.auth import Principal
-from penstock.engine.insights.history import Series, Span
+from penstock.engine.insights.history import DAY_STEP, Series, Span
+from penstock.engine.insights.outcomes import OutcomeSeries
 from penstock.errors import Forbidden, Invalid, PenstockError
 from penstock.model import Scope
 from penstock.model.samples import SampleKind
@@ -54,6 +55,31 @@ PENDING = Chart(title="Pending", unit="events", lines=(Line("events", "waiting",
 OPEN_JOBS = Chart(title="Open jobs", unit="pending and processing", lines=(Line("jobs", "waiting", "visible"),))
 
 
+OUTCOMES = (
+    Chart(
+        title="Failures",
+        unit="per {step}",
+        lines=(
+            Line("jobs", "jobs_failed", "critical"),
+            Line("webhooks", "webhooks_failed", "flight"),
+            Line("schedules", "missed", "delayed"),
+        ),
+    ),
+    Chart(title="Webhook success", unit="per cent", lines=(Line("delivered", "webhook_success", "visible"),)),
+    Chart(
+        title="Schedule fires",
+        unit="per {step}",
+        lines=(Line("on-time", "fired", "visible"), Line("missed", "missed", "critical")),
+    ),
+)
+RUNS = Chart(
+    title="Pipeline runs",
+    unit="ended per {step}",
+    lines=(Line("done", "runs_done", "visible"), Line("failed", "runs_failed", "critical")),
+)
+OUTCOME_SOURCE = "outcomes"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
     """A chart with its data, as a template shows it."""
@@ -78,9 +104,13 @@ class Charts:
         """The series of a chart, as JSON."""
         try:
             principal = await self._site.principal(request)
-            kind = _kind(request.path_params["kind"])
             span = span_of(request.query_params.get("span", ""))
-            series = await self._series(principal, kind, request.query_params.get("name", ""), span)
+            series: Series | OutcomeSeries
+            if request.path_params["kind"] == OUTCOME_SOURCE:
+                series = await self._outcomes(principal, span)
+            else:
+                kind = _kind(request.path_params["kind"])
+                series = await self._series(principal, kind, request.query_params.get("name", ""), span)
         except PenstockError as error:
             return Response(status_code=status_of(error), headers=security.HEADERS)
         return Response(msgspec.json.encode(series), media_type="application/json", headers=security.HEADERS)
@@ -94,6 +124,24 @@ class Charts:
             return []
         source = f"/ui/charts/{kind}?{urlencode({'name': name, 'span': span.value})}"
         return [drawing_of(chart, series, source) for chart in charts]
+
+    async def draw_outcomes(self, call: Call) -> list[Drawing]:
+        """What failed and what succeeded, of the whole tenant; nothing when the caller may not see all of it."""
+        span = span_of(call.query.get("span", ""))
+        try:
+            series = await self._outcomes(call.principal, span)
+        except Forbidden:
+            return []
+        step = {Span.HOUR: "minute", Span.DAY: f"{DAY_STEP} minutes"}.get(span, "hour")
+        charts = (*OUTCOMES, RUNS) if self._site.engine.store.has_streams else OUTCOMES
+        source = f"/ui/charts/{OUTCOME_SOURCE}?{urlencode({'span': span.value})}"
+        named = [replace(chart, unit=chart.unit.format(step=step)) for chart in charts]
+        return [drawing_of(chart, series, source) for chart in named]
+
+    async def _outcomes(self, principal: Principal, span: Span) -> OutcomeSeries:
+        principal.require(Scope.READ, "*")
+        outcomes, tenant = self._site.engine.outcomes, principal.tenant
+        return await self._site.shared.get(("outcomes", tenant, span), KEEP_S, lambda: outcomes.series(tenant, span))
 
     async def _series(self, principal: Principal, kind: SampleKind, name: str, span: Span) -> Series:
         reached = name.partition("/")[0] if kind is SampleKind.CONSUMER else name

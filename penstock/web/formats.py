@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -66,10 +67,16 @@ def document(text: str, json: bool = True) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
+def plain(text: str) -> str:
+    """Moments and intervals of PostgreSQL without fractions of a second."""
+    return re.sub(r"(:\d\d)\.\d+", r"\1", text).replace("+00", " UTC")
+
+
 FILTERS = {
     "thousands": thousands,
     "duration": duration,
     "moment": moment_text,
     "size": size,
     "document": document,
+    "plain": plain,
 }

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 DAY_S = 86_400
-QUEUES = {"demo-orders": 3.0, "demo-kitchen": 2.6, "demo-payments.fifo": 2.8, "": 8.5}
+QUEUES = {"demo-orders": 3.0, "demo-kitchen": 2.6, "demo-payments.fifo": 2.8, "demo-failed": 0.1, "": 8.5}
 JOBS = {"demo-emails": 40, "demo-invoices": 25, "": 65}
 MEASURED = (("queue", "demo-orders", 3.0), ("job", "demo-emails", 0.4), ("stream", "demo-audit", 1.2))
 CONSUMERS = {"demo-audit/warehouse": 1.0, "demo-audit/forgetful": 3.0, "": 3.0}
@@ -30,6 +30,7 @@ async def write_history(dsn: str, now: datetime, seed: int = 1) -> None:
     try:
         await connection.execute("set search_path = penstock")
         await _samples(connection, now, chance)
+        await _outcomes(connection, now, chance)
         await _insights(connection, now, chance)
         await _runs(connection, now)
     finally:
@@ -54,6 +55,24 @@ async def _samples(connection: asyncpg.Connection, now: datetime, chance: random
     await connection.copy_records_to_table(
         "samples", schema_name="penstock", records=rows,
         columns=["tenant_id", "kind", "name", "step", "starts_at", "arrived", "departed", "waiting", "oldest_s"],
+    )  # fmt: skip
+
+
+async def _outcomes(connection: asyncpg.Connection, now: datetime, chance: random.Random) -> None:
+    rows = []
+    for minutes, count in ((1, 1439), (60, 719)):
+        end = now.astimezone(UTC).replace(second=0, microsecond=0)
+        end = end if minutes == 1 else end.replace(minute=0)
+        for step in range(count, 0, -1):
+            at = end - timedelta(minutes=minutes * step)
+            for kind, scale, failing in (("job", 40, 0.03), ("delivery", 12, 0.06), ("schedule", 1, 0.01)):
+                flow = int(scale * minutes * _busy(at) * chance.uniform(0.8, 1.2)) if kind != "schedule" else minutes
+                bad = sum(chance.random() < failing for _ in range(min(flow, 500)))
+                rows.append((1, kind, minutes, at, flow - bad, bad))
+    await connection.execute("delete from outcomes")
+    await connection.copy_records_to_table(
+        "outcomes", schema_name="penstock", records=rows,
+        columns=["tenant_id", "kind", "step", "starts_at", "good", "bad"],
     )  # fmt: skip
 
 
@@ -127,6 +146,15 @@ async def _runs(connection: asyncpg.Connection, now: datetime) -> None:
             archive,
         ),
     )
+    # Runs of the day before, so that the chart of runs has some.
+    for hours in range(2, 24):
+        failed = hours in (5, 16)
+        await connection.execute(
+            "insert into pipeline_runs (tenant_id, pipeline, settings, state, started_at, seen_at, finished_at, rows,"
+            " batches, error, progress) values (1, 'insights', '{}', $1, $2, $3, $3, 310000, 1, $4, '{}')",
+            "failed" if failed else "done", now - timedelta(hours=hours), now - timedelta(minutes=60 * hours - 2),
+            "no space left on device" if failed else None,
+        )  # fmt: skip
     for pipeline, settings, state, began, ended, rows, lag, note, error, progress in runs:
         await connection.execute(
             "insert into pipeline_runs (tenant_id, pipeline, settings, state, started_at, seen_at, finished_at, rows,"

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 from playwright.async_api import Browser, Page, async_playwright, expect
@@ -43,13 +44,13 @@ def addresses(client: httpx.Client) -> Mapping[str, str]:
         "queues": "/ui/queues",
         "queue": "/ui/queues/demo-orders?span=day",
         "fifo": "/ui/queues/demo-payments.fifo?span=day",
-        "dead-letters": "/ui/queues/demo-failed?span=day",
+        "dead-letters": "/ui/queues/demo-failed?span=day&text=coffee",
         "redrive": "/ui/queues/demo-failed/redrive",
         "jobs": "/ui/jobs?span=day",
-        "dead-jobs": "/ui/jobs?queue=demo-emails&status=dead",
+        "dead-jobs": "/ui/jobs?queue=demo-bills&status=dead&tag=newsletter",
         "job": first("/ui/jobs?queue=demo-emails&status=completed", r'"(/ui/jobs/[0-9a-f-]{36})"'),
         "topics": "/ui/topics",
-        "topic": "/ui/topics/demo-announcements",
+        "topic": "/ui/topics/demo-announcements?body=%7B%22shop%22%3A+%22south%22%7D",
         "deliveries": "/ui/deliveries",
         "delivery": first("/ui/deliveries", r'"(/ui/deliveries/[0-9]+)"'),
         "streams": "/ui/streams",
@@ -61,6 +62,33 @@ def addresses(client: httpx.Client) -> Mapping[str, str]:
         "admin": "/ui/admin",
         "api": "/docs",
     }
+
+
+def prepare(client: httpx.Client) -> None:
+    """What a demo of half a minute does not make: dead jobs with tags, groups of a FIFO queue, subscribers, tokens."""
+
+    def post(path: str, body: object) -> Any:
+        answer = client.post(path, json=body)
+        assert answer.status_code < 300, f"{path}: {answer.text}"
+        return answer.json() if answer.content else None
+
+    for number in range(9):
+        tags = ["newsletter", "nightly"] if number % 2 else ["receipt"]
+        job = {"queue_name": "demo-bills", "payload": {"to": "ada", "order": 2700 + number}, "tags": tags}
+        post("/v1/jobs", job | {"max_retries": 0})
+    for leased in post("/v1/job-queues/demo-bills/lease", {"worker_id": "demo-worker-2", "max": 7}):
+        failure = {"lease_token": leased["lease_token"], "error": "SMTP server answered 550: mailbox unavailable"}
+        post(f"/v1/jobs/{leased['job']['id']}/nack", failure)
+    for number in range(8):
+        entry = {"message": {"payment": 900 + number}, "group_id": f"customer-{number % 3}", "dedup_id": str(number)}
+        post("/v1/queues/demo-payments.fifo/messages", entry)
+    client.get("/v1/queues/demo-payments.fifo/messages")
+    post("/v1/topics/demo-announcements/subscriptions", {"queue_name": "demo-kitchen", "filter": {"shop": ["north"]}})
+    post("/v1/topics/demo-announcements/subscriptions", {"queue_name": "demo-forgotten"})
+    form = {"sec-fetch-site": "same-origin"}
+    for name, scopes in (("billing", ["read", "send"]), ("warehouse", ["read", "receive"])):
+        client.post("/ui/admin/tokens/create", data={"name": name, "scopes": scopes, "queues": "demo-*"}, headers=form)
+    client.post("/ui/schedules/demo-stocktaking/run", headers=form)
 
 
 async def settle(page: Page) -> None:
@@ -100,6 +128,7 @@ async def run(folder: Path, only: list[str], *, png: bool) -> None:
                 assert done.returncode == 0, done.stderr
                 await write_history(postgres.dsn, datetime.now(UTC))
                 with httpx.Client(base_url=server.url, verify=PLAIN, trust_env=False, timeout=30) as client:
+                    prepare(client)
                     found = addresses(client)
                 chosen = {name: address for name, address in found.items() if not only or name in only}
                 async with async_playwright() as driver:

@@ -1633,6 +1633,16 @@ ALTER TABLE penstock.move_tasks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
     CACHE 1
 );
 
+CREATE UNLOGGED TABLE penstock.nodes (
+    name text NOT NULL,
+    host text NOT NULL,
+    process integer NOT NULL,
+    version text NOT NULL,
+    address text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE penstock.outbox (
     id bigint NOT NULL,
     tenant_id bigint NOT NULL,
@@ -1653,6 +1663,17 @@ ALTER TABLE penstock.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+CREATE TABLE penstock.outcomes (
+    tenant_id bigint NOT NULL,
+    kind text NOT NULL,
+    step smallint NOT NULL,
+    starts_at timestamp with time zone NOT NULL,
+    good bigint NOT NULL,
+    bad bigint NOT NULL,
+    CONSTRAINT outcomes_kind_check CHECK ((kind = ANY (ARRAY['job'::text, 'delivery'::text, 'schedule'::text]))),
+    CONSTRAINT outcomes_step_check CHECK ((step = ANY (ARRAY[1, 60])))
 );
 
 ALTER TABLE penstock.pending_publishes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -1852,6 +1873,26 @@ CREATE TABLE penstock.samples (
     oldest_s double precision,
     CONSTRAINT samples_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'job'::text, 'consumer'::text]))),
     CONSTRAINT samples_step_check CHECK ((step = ANY (ARRAY[1, 60])))
+);
+
+CREATE TABLE penstock.schedule_fires (
+    id bigint NOT NULL,
+    schedule_id bigint NOT NULL,
+    scheduled_for timestamp with time zone NOT NULL,
+    times integer NOT NULL,
+    fired_at timestamp with time zone NOT NULL,
+    by_hand boolean NOT NULL,
+    sent_id text,
+    error text
+);
+
+ALTER TABLE penstock.schedule_fires ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.schedule_fires_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 ALTER TABLE penstock.schedules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -2066,8 +2107,14 @@ ALTER TABLE ONLY penstock.migrations
 ALTER TABLE ONLY penstock.move_tasks
     ADD CONSTRAINT move_tasks_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY penstock.nodes
+    ADD CONSTRAINT nodes_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY penstock.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.outcomes
+    ADD CONSTRAINT outcomes_pkey PRIMARY KEY (tenant_id, kind, step, starts_at);
 
 ALTER TABLE ONLY penstock.pending_publishes
     ADD CONSTRAINT pending_publishes_pkey PRIMARY KEY (id);
@@ -2101,6 +2148,9 @@ ALTER TABLE ONLY penstock.records
 
 ALTER TABLE ONLY penstock.samples
     ADD CONSTRAINT samples_pkey PRIMARY KEY (tenant_id, kind, name, step, starts_at);
+
+ALTER TABLE ONLY penstock.schedule_fires
+    ADD CONSTRAINT schedule_fires_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY penstock.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (id);
@@ -2234,6 +2284,8 @@ CREATE INDEX outbox_age ON penstock.outbox USING btree (created_at);
 
 CREATE INDEX outbox_list ON penstock.outbox USING btree (tenant_id, id);
 
+CREATE INDEX outcomes_age ON penstock.outcomes USING btree (step, starts_at);
+
 CREATE INDEX pipeline_runs_latest ON penstock.pipeline_runs USING btree (tenant_id, pipeline, id);
 
 CREATE INDEX pipeline_runs_tenant ON penstock.pipeline_runs USING btree (tenant_id, id);
@@ -2257,6 +2309,10 @@ CREATE UNIQUE INDEX records_handle ON penstock.records USING btree (tenant_id, k
 CREATE INDEX route_removals_version ON penstock.route_removals USING btree (tenant_id, version);
 
 CREATE INDEX samples_age ON penstock.samples USING btree (step, starts_at);
+
+CREATE INDEX schedule_fires_age ON penstock.schedule_fires USING btree (fired_at);
+
+CREATE INDEX schedule_fires_schedule ON penstock.schedule_fires USING btree (schedule_id, id);
 
 CREATE INDEX schedules_due ON penstock.schedules USING btree (due_at, id) WHERE (status = 'active'::text);
 

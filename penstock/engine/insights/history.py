@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TypeVar
 
 from penstock.clock import Clock
 from penstock.model import QueueCounts
@@ -16,11 +17,17 @@ from penstock.model.samples import KEPT, Sample, SampledPoint, SampleKind, Sampl
 from penstock.model.tenants import TenantId
 from penstock.store import Store
 
+Number = TypeVar("Number", int, float)
+
 MOST_SAMPLES = 2000
 """Rows of one minute. Of more names that changed, those with most waiting are sampled."""
 SWEEP_LIMIT = 5000
 GROWTH_S = 900
 """What waits is compared with what waited a quarter of an hour ago."""
+
+
+DAY_STEP = 5
+"""A chart of a day has a point for so many minutes: more would not be told apart."""
 
 
 class Span(StrEnum):
@@ -93,7 +100,8 @@ class History:
         first = last - (count - 1) * step.length
         points = await self._store.samples.series(tenant, kind, name, step, first)
         until = await self._store.samples.latest(step)
-        return make_series(points, first, step, count, until or first)
+        found = make_series(points, first, step, count, until or first)
+        return thinned(found, DAY_STEP) if span is Span.DAY else found
 
     async def waited(self, tenant: TenantId, kind: SampleKind) -> Mapping[str, int]:
         """What waited a quarter of an hour ago, of the names that changed in that minute."""
@@ -164,6 +172,27 @@ def make_series(
         departed=departed,
         waiting=waiting,
         oldest_s=oldest,
+    )
+
+
+def thinned(series: Series, size: int) -> Series:
+    """Every `size` steps as one: the mean of the rates, the most that waited."""
+    starts = range(0, len(series.starts_at), size)
+
+    def mean(values: Sequence[float | None]) -> list[float | None]:
+        parts = ([value for value in values[start : start + size] if value is not None] for start in starts)
+        return [sum(part) / len(part) if part else None for part in parts]
+
+    def most(values: Sequence[Number | None]) -> list[Number | None]:
+        parts = ([value for value in values[start : start + size] if value is not None] for start in starts)
+        return [max(part, default=None) for part in parts]
+
+    return Series(
+        starts_at=[series.starts_at[start] for start in starts],
+        arrived=mean(series.arrived),
+        departed=mean(series.departed),
+        waiting=most(series.waiting),
+        oldest_s=most(series.oldest_s),
     )
 
 

@@ -16,6 +16,7 @@ from penstock import limits
 from penstock.clock import Clock
 from penstock.engine.batching import Batcher, KeyedBatchers
 from penstock.engine.checks import check_length, check_name, check_range, check_text
+from penstock.engine.insights.outcomes import Outcomes
 from penstock.engine.jobs.checks import (
     check_completion,
     check_failure,
@@ -49,6 +50,7 @@ from penstock.model.jobs import (
     NewJob,
 )
 from penstock.model.queues import utf8_bytes
+from penstock.model.samples import OutcomeKind
 from penstock.model.tenants import TenantId
 from penstock.store import Store
 
@@ -62,12 +64,20 @@ MOST_AT_ONCE = 10_000
 
 class Jobs:
     def __init__(
-        self, store: Store, clock: Clock, waiters: Waiters, *, batching: bool = True, retention: timedelta = RETENTION
+        self,
+        store: Store,
+        clock: Clock,
+        waiters: Waiters,
+        outcomes: Outcomes,
+        *,
+        batching: bool = True,
+        retention: timedelta = RETENTION,
     ) -> None:
         self._store = store
         self._clock = clock
         self._waiters = waiters
         self._retention = retention
+        self._outcomes = outcomes
         self._expectations = Expectations(self._tell)
         self._releases: set[asyncio.Task[None]] = set()
         self._enqueues: KeyedBatchers[NewJob, Enqueued] = KeyedBatchers(
@@ -286,6 +296,8 @@ class Jobs:
         outcomes, ready = await self._store.jobs.complete_many(entries, self._clock.now())
         for tenant, queue in ready:
             self._wake(tenant, queue, limits.JOB_LEASE_LIMIT[1])
+        for tenant, count in Counter(entry.tenant for entry in entries).items():
+            self._outcomes.count(tenant, OutcomeKind.JOB, good=count)
         return outcomes
 
     async def _fail(self, entries: Sequence[Failure]) -> Sequence[Failed]:
@@ -293,6 +305,7 @@ class Jobs:
         for entry, failed in zip(entries, results, strict=True):
             if failed.run_at is not None:
                 self._waiters.wake_at(job_key(entry.tenant, failed.queue), failed.run_at)
+            self._outcomes.count(entry.tenant, OutcomeKind.JOB, bad=1)
         return results
 
     async def _beat(self, entries: Sequence[Heartbeat]) -> Sequence[JobOutcome]:

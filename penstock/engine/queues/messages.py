@@ -16,7 +16,7 @@ from typing import TypeVar
 from penstock import limits
 from penstock.clock import Clock
 from penstock.engine.batching import Batcher, Flush, KeyedBatchers
-from penstock.engine.checks import check_name, check_range, check_receive, check_send
+from penstock.engine.checks import check_length, check_name, check_range, check_receive, check_send, check_text
 from penstock.engine.metrics import Histogram, Labels, Metrics
 from penstock.engine.waiting import Expectations, Key, Look, Waiters
 from penstock.errors import PenstockError, QueueNotFound
@@ -29,6 +29,9 @@ Result = TypeVar("Result")
 
 Change = tuple[Handle, int]
 Changed = tuple[Outcome, datetime | None]
+
+MOST_FOUND = 10_000
+"""Messages that a search finds."""
 
 
 class Messages:
@@ -136,6 +139,22 @@ class Messages:
         check_name(queue)
         check_range("max", limit, limits.RECEIVE_LIMIT)
         return await self._store.peek(tenant, queue, limit, self._clock.now(), shuffle=shuffle)
+
+    async def find(
+        self,
+        tenant: TenantId,
+        queue: str,
+        *,
+        text: str | None = None,
+        source: str | None = None,
+        limit: int = MOST_FOUND,
+    ) -> list[int]:
+        """Ids of visible messages with a text in body or headers, and of one source of dead letters; in their order."""
+        check_name(queue)
+        check_range("limit", limit, (1, MOST_FOUND))
+        check_length("text", text, (1, limits.MESSAGE_BYTES[1]))
+        check_text("source", source)
+        return await self._store.find_messages(tenant, queue, text, source, limit, self._clock.now())
 
     def arrived(self, tenant: TenantId, queue: str) -> None:
         """Someone else sent to this queue: another node, or a SQL user."""

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.clock import Clock
-from penstock.engine.checks import check_text
+from penstock.engine.checks import check_range, check_text
+from penstock.engine.insights.outcomes import Outcomes
 from penstock.engine.metrics import Metrics
 from penstock.engine.schedules.settings import (
     as_given,
@@ -28,9 +29,11 @@ from penstock.engine.schedules.timetable import Timetable
 from penstock.engine.waiting import Waiters
 from penstock.errors import Conflict, Invalid, ScheduleNotFound, Unavailable, Unsupported
 from penstock.model import TenantId
+from penstock.model.samples import OutcomeKind
 from penstock.model.schedules import (
     Fired,
     Firing,
+    PastFire,
     Schedule,
     ScheduleSettings,
     ScheduleStatus,
@@ -38,12 +41,15 @@ from penstock.model.schedules import (
     TimetableKind,
 )
 from penstock.store import Store
-from penstock.store.schedules import BEGINNING
+from penstock.store.schedules import BEGINNING, KEPT_FIRES
 
 log = logging.getLogger(__name__)
 
 FULL_LOOK = 16
 """Every so many polls, schedules are looked for from the beginning: one may have become due in the past."""
+LATE = timedelta(seconds=60)
+"""A fire that comes later than this is counted as missed."""
+FIRES_KEPT = timedelta(days=31)
 SKEW = timedelta(seconds=10)
 """How far the clocks of nodes may be apart without a schedule being found only by a full look."""
 ROUNDS = 1000
@@ -59,6 +65,7 @@ class Schedules:
         clock: Clock,
         waiters: Waiters,
         metrics: Metrics,
+        outcomes: Outcomes,
         targets: Targets,
         *,
         preview_count: int = 5,
@@ -69,6 +76,7 @@ class Schedules:
         self._clock = clock
         self._waiters = waiters
         self._metrics = metrics
+        self._outcomes = outcomes
         self._targets = targets
         self._preview_count = preview_count
         self._list_max = list_max
@@ -142,6 +150,14 @@ class Schedules:
         check_text("prefix", prefix)
         return await self._store.schedules.list(tenant, status=status, kind=kind, prefix=prefix, limit=self._list_max)
 
+    async def fires(self, schedule: Schedule, limit: int = 20) -> Sequence[PastFire]:
+        """What became of its latest fires, newest first."""
+        check_range("limit", limit, (1, KEPT_FIRES))
+        return await self._store.schedules.fires(schedule, limit)
+
+    async def sweep_fires(self, limit: int = 5000) -> int:
+        return await self._store.schedules.sweep_fires(self._clock.now() - FIRES_KEPT, limit)
+
     async def delete(self, tenant: TenantId, name: str) -> bool:
         check_schedule_name(name)
         return await self._store.schedules.delete(tenant, name)
@@ -191,6 +207,8 @@ class Schedules:
         for each in fired:
             if each.error is None:
                 self._wake(each)
+            missed = each.error is not None or now - each.schedule.due_at > LATE
+            self._outcomes.count(each.schedule.tenant, OutcomeKind.SCHEDULE, good=int(not missed), bad=int(missed))
         return sum(len(each.times) for each in fired if each.error is None)
 
     def _begin(self, schedule: Schedule) -> Schedule:

@@ -24,6 +24,7 @@ from penstock.model.streams import (
     NewEvent,
     Stream,
     StreamStats,
+    StreamStorage,
 )
 from penstock.model.tenants import TenantId
 from penstock.store import Store
@@ -88,6 +89,11 @@ class Streams:
     async def health(self, tenant: TenantId, name: str) -> Sequence[HealthCheck]:
         check_stream(name)
         return await self._store.health(tenant, name)
+
+    async def storage(self, tenant: TenantId, name: str) -> StreamStorage:
+        """The tables of its events, and what holds back their rotation."""
+        check_stream(name)
+        return await self._store.storage(tenant, name)
 
     # Consumers
 

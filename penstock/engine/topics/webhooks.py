@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING
 
 from penstock.clock import Clock
 from penstock.engine.batching import Batcher
+from penstock.engine.insights.outcomes import Outcomes
 from penstock.engine.metrics import Metrics
 from penstock.engine.topics.addresses import Guard, refusal_of_host
 from penstock.engine.topics.breakers import Breakers
 from penstock.engine.topics.retries import USUAL_DELAYS_S, jittered
 from penstock.errors import PenstockError
+from penstock.model.samples import OutcomeKind
 from penstock.model.tenants import TenantId
 from penstock.model.topics import Attempted, Delivery, DeliveryState
 from penstock.store import Store
@@ -64,10 +66,13 @@ class WebhookSettings:
 
 
 class Webhooks:
-    def __init__(self, store: Store, clock: Clock, metrics: Metrics, settings: WebhookSettings) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, metrics: Metrics, outcomes: Outcomes, settings: WebhookSettings
+    ) -> None:
         self._store = store
         self._clock = clock
         self._metrics = metrics
+        self._outcomes = outcomes
         self._settings = settings
         self._breakers = Breakers(settings.rest_s)
         self._busy: Counter[int] = Counter()
@@ -200,6 +205,7 @@ class Webhooks:
         status, error = await self._ask(delivery)
         outcome = "success" if error is None else "failure"
         self._metrics.delivery_attempts.add((outcome,))
+        self._outcomes.count(delivery.tenant, OutcomeKind.DELIVERY, good=int(error is None), bad=int(error is not None))
         self._metrics.delivery_seconds.observe((outcome,), monotonic() - began)
         return status, error
 

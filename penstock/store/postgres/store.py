@@ -38,12 +38,14 @@ from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
 from penstock.store.insights import InsightStore
 from penstock.store.jobs import JobStore
+from penstock.store.nodes import NodeStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import PipelineStore
 from penstock.store.postgres.connections import Connections, translated
 from penstock.store.postgres.insights.follow import PostgresFollow
 from penstock.store.postgres.insights.gauges import PostgresGauges
 from penstock.store.postgres.insights.insights import PostgresInsights
+from penstock.store.postgres.insights.nodes import PostgresNodes
 from penstock.store.postgres.insights.pipelines import PostgresPipelines
 from penstock.store.postgres.insights.samples import PostgresSamples
 from penstock.store.postgres.jobs.jobs import PostgresJobs
@@ -95,6 +97,7 @@ class PostgresStore:
         self.follow: FollowStore = PostgresFollow(self._connections)
         self.gauges: GaugeStore = PostgresGauges(self._connections)
         self.samples: SampleStore = PostgresSamples(self._connections)
+        self.nodes: NodeStore = PostgresNodes(self._connections)
         self.jobs: JobStore = PostgresJobs(self._connections, self._node)
         self.outbox: OutboxStore = PostgresOutbox(self._connections)
         self.pipelines: PipelineStore = PostgresPipelines(self._connections)
@@ -279,6 +282,12 @@ class PostgresStore:
     ) -> list[Message]:
         found = await self._connections.rows("peek", tenant, queue, limit, shuffle, now, limits.ANSWER_BYTES)
         return [rows.message(row, 0, row["dead_letter_queue"]) for row in found]
+
+    async def find_messages(
+        self, tenant: TenantId, queue: str, text: str | None, source: str | None, limit: int, now: datetime
+    ) -> list[int]:
+        found = await self._connections.rows("find_messages", tenant, queue, text, source, limit, now)
+        return [row["id"] for row in found]
 
     # Redrive
 

@@ -34,6 +34,7 @@ from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
 from penstock.store.insights import InsightStore, NoInsights
 from penstock.store.jobs import JobStore
+from penstock.store.nodes import NodeStore
 from penstock.store.outbox import OutboxStore
 from penstock.store.pipelines import NoPipelines, PipelineStore
 from penstock.store.private import NoPrivateQueues, PrivateStore
@@ -43,6 +44,7 @@ from penstock.store.schedules import ScheduleStore
 from penstock.store.sqlite.connection import Database
 from penstock.store.sqlite.insights.follow import SqliteFollow
 from penstock.store.sqlite.insights.gauges import SqliteGauges
+from penstock.store.sqlite.insights.nodes import SqliteNodes
 from penstock.store.sqlite.insights.samples import SqliteSamples
 from penstock.store.sqlite.jobs.jobs import SqliteJobs
 from penstock.store.sqlite.moments import micros
@@ -80,6 +82,7 @@ class SqliteStore:
         self.follow: FollowStore = SqliteFollow(self._database)
         self.gauges: GaugeStore = SqliteGauges(self._database)
         self.samples: SampleStore = SqliteSamples(self._database)
+        self.nodes: NodeStore = SqliteNodes()
         self.jobs: JobStore = SqliteJobs(self._database)
         self.outbox: OutboxStore = SqliteOutbox(self._database)
         self.schedules: ScheduleStore = SqliteSchedules(self._database)
@@ -165,6 +168,15 @@ class SqliteStore:
         at = micros(now)
         await self._database.write(lambda s: receive.release(s, s.queue(tenant, queue), at))
         return await self._database.read(lambda s: receive.peek(s, tenant, queue, limit, at, shuffle))
+
+    async def find_messages(
+        self, tenant: TenantId, queue: str, text: str | None, source: str | None, limit: int, now: datetime
+    ) -> list[int]:
+        values = {"text": text, "source": source, "limit": limit, "now": micros(now)}
+        found = await self._database.read(
+            lambda s: s.all("find_messages", bin_id=s.queue(tenant, queue).bin_id, **values)
+        )
+        return [row["id"] for row in found]
 
     # Redrive
 

@@ -41,6 +41,7 @@ class AdminPages:
         values = {
             "tokens": [(token, in_force(token, now)) for token in await self._tenants.list_tokens(tenant)],
             "tenants": await self._tenants.list() if tenant is None else [],
+            "nodes": await engine.nodes.list() if tenant is None else [],
             "acts": acts,
             "next": acts[-1].id if len(acts) == ACTS else None,
             "scopes": [scope.value for scope in Scope if principal.operates or scope is not Scope.OPERATOR],

@@ -79,7 +79,7 @@ class Overview:
         drawn += await self._charts.draw(call, SampleKind.JOB, "", (OPEN_JOBS,))
         if self._site.engine.store.has_streams:
             drawn += await self._charts.draw(call, SampleKind.CONSUMER, "", (STREAM_LAG,))
-        return drawn
+        return drawn + await self._charts.draw_outcomes(call)
 
     async def _jobs(self, call: Call) -> list[JobCounts]:
         tenant = call.principal.tenant

@@ -8,6 +8,8 @@ from typing import Any
 
 from starlette.routing import Route
 
+from penstock import limits
+from penstock.engine.queues.messages import MOST_FOUND
 from penstock.errors import Forbidden, Invalid, MessageNotFound, QueueNotFound, TaskNotFound
 from penstock.model import Handle, Message, MoveState, MoveTask, Outcome, Queue, Scope, Send
 from penstock.model.follow import FifoGroup
@@ -56,6 +58,7 @@ class QueuePages:
             action("drop", self.drop),
             action("message/delete", self.delete_message),
             action("message/return", self.return_messages),
+            action("message/return-matching", self.return_matching),
             action("redrive/start", self.redrive, self.show_redrive),
             action("redrive/cancel", self.cancel_redrive),
         ]
@@ -81,6 +84,9 @@ class QueuePages:
             "peeked": peeked,
             "peek": _peek_count(call),
             "peek_choices": PEEKED,
+            "filter_text": call.query.get("text", "").strip(),
+            "filter_source": call.query.get("source", "").strip(),
+            "matching": await self._matching(call, row),
             "tasks": [(task, _percent(task)) for task in tasks],
             "notice": call.notice(DONE),
             "may_send": call.may(Scope.SEND, name),
@@ -88,6 +94,18 @@ class QueuePages:
             "may_manage": call.may(Scope.MANAGE, name),
         }
         return Page("queue.html", name, values)
+
+    async def _matching(self, call: Call, row: QueueRow) -> dict[str, Any] | None:
+        """Dead letters that the filter in the address is for: how many, and the filter."""
+        text, source = call.query.get("text", "").strip(), call.query.get("source", "").strip()
+        if call.streamed or not row.sources or not (text or source) or not self._may_filter(call, row.name):
+            return None
+        found = await self._messages.find(call.principal.tenant, row.name, text=text or None, source=source or None)
+        return {"count": len(found), "first": found[:10], "more": len(found) >= MOST_FOUND}
+
+    def _may_filter(self, call: Call, name: str) -> bool:
+        """A filter tells what is in messages."""
+        return self._site.settings.payloads and call.may(Scope.RECEIVE, name) and call.may(Scope.MANAGE, name)
 
     async def _groups(self, call: Call, queue: Queue) -> Sequence[FifoGroup]:
         if not queue.fifo:
@@ -187,6 +205,20 @@ class QueuePages:
         ids = sorted({int(one) for one in given})
         moved = await self._queues.move(call.principal.tenant, name, ids)
         await audited(self._site.engine, call, "dead letters sent back", name, messages=moved)
+        return _done(name, "returned", moved) + f"&skipped={len(ids) - moved}"
+
+    async def return_matching(self, call: Call) -> str:
+        """All dead letters that the filter is for, back to where they came from."""
+        name, tenant = call.path["name"], call.principal.tenant
+        call.principal.require(Scope.MANAGE, name)
+        call.principal.require(Scope.RECEIVE, name)
+        text, source = call.form.get("text", "").strip(), call.form.get("source", "").strip()
+        if not self._may_filter(call, name) or not (text or source):
+            raise Invalid("an action needs a text or a source", field="text")
+        ids, moved = await self._messages.find(tenant, name, text=text or None, source=source or None), 0
+        for start in range(0, len(ids), limits.BATCH_ENTRIES[1]):
+            moved += await self._queues.move(tenant, name, ids[start : start + limits.BATCH_ENTRIES[1]])
+        await audited(self._site.engine, call, "dead letters sent back", name, messages=moved, text=text, source=source)
         return _done(name, "returned", moved) + f"&skipped={len(ids) - moved}"
 
     async def redrive(self, call: Call) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from starlette.routing import Route
 
@@ -25,6 +26,7 @@ DONE = {
 FIRES = 5
 ACTS = 500
 SHOWN_ACTS = 10
+PAST = 20
 
 
 class SchedulePages:
@@ -83,6 +85,8 @@ class SchedulePages:
             "sentence": _sentence(found),
             "fires": self._schedules.next_fires(found, FIRES),
             "acts": await self._acts(found),
+            "past": await self._schedules.fires(found, PAST),
+            "follow_prefix": _follow_prefix(found),
             "entered": dict(call.form) or _entered(found),
             "may_manage": call.may(Scope.MANAGE, found.settings.target),
             "notice": call.notice(DONE),
@@ -188,6 +192,13 @@ def _entered(schedule: Schedule) -> dict[str, str]:
         "timezone": settings.timezone,
         "body": settings.body if settings.json else "",
     }
+
+
+def _follow_prefix(schedule: Schedule) -> str:
+    """What chooses among things with the same number, before the id of what a fire sent."""
+    settings = schedule.settings
+    prefixes = {TargetKind.QUEUE: "message:", TargetKind.STREAM: f"event:{settings.target}/"}
+    return quote(prefixes.get(settings.target_kind, ""), safe="")
 
 
 def _sentence(schedule: Schedule) -> str:

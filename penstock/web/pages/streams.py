@@ -7,7 +7,7 @@ from starlette.routing import Route
 from penstock.errors import NotFound
 from penstock.model import Scope
 from penstock.model.samples import SampleKind
-from penstock.model.streams import ConsumerStats, Stream, StreamStats
+from penstock.model.streams import ConsumerStats, Stream, StreamStats, StreamStorage
 from penstock.web.charts import LAG, PENDING, Charts, span_of
 from penstock.web.forms import audited, whole_number
 from penstock.web.site import Call, Page, Site, path_of
@@ -59,6 +59,7 @@ class StreamPages:
             "slowest": slowest,
             "drawings": drawn,
             "span": span_of(call.query.get("span", "")).value,
+            "storage": await self._storage(call, name),
             "health": await self._streams.health(tenant, name),
             "dead": await self._streams.dead_letters(tenant, name, DEAD) if self._site.settings.payloads else [],
             "may_manage": call.may(Scope.MANAGE, name),
@@ -69,6 +70,10 @@ class StreamPages:
     async def _stats(self, call: Call, name: str) -> StreamStats:
         tenant = call.principal.tenant
         return await self._site.shared.get(("stream", tenant, name), 0.9, lambda: self._streams.stats(tenant, name))
+
+    async def _storage(self, call: Call, name: str) -> StreamStorage:
+        tenant = call.principal.tenant
+        return await self._site.shared.get(("storage", tenant, name), 2.0, lambda: self._streams.storage(tenant, name))
 
     async def replay(self, call: Call) -> str:
         """One dead letter, or all when the form names none."""

@@ -596,3 +596,32 @@ async def test_a_one_shot_resumed_after_its_moment_is_found_by_every_node(
 
     assert sum([await other.once() for _ in range(FULL_LOOK)]) == 1
     assert await schedules.times() == ["00:00:30"]
+
+
+async def test_fires_are_remembered(schedules: Owner, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for store in ("postgres", "sqlite"):
+        monkeypatch.setattr(f"penstock.store.{store}.schedules.schedules.KEPT_FIRES", 3)
+    await schedules.create(every="1m")
+    clock.advance(seconds=61)
+    await schedules.fire()
+    await schedules.engine.schedules.run(schedules.tenant, "tick")
+    found = await schedules.get()
+    last, first = await schedules.engine.schedules.fires(found)
+
+    assert (first.by_hand, first.times, first.error) == (False, 1, None)
+    assert (first.fired_at - first.scheduled_for).total_seconds() == 1
+    assert last.by_hand
+    assert {first.sent_id, last.sent_id} == {str(one.id) for one in await schedules.caller.receive("orders", 10)}
+
+    await schedules.engine.queues.drop(schedules.tenant, "orders")
+    for _ in range(5):
+        clock.advance(seconds=600)
+        await schedules.fire()
+    found = await schedules.get()
+    kept = await schedules.engine.schedules.fires(found)
+    assert len(kept) <= 4
+    assert all("orders" in (one.error or "") and one.sent_id is None for one in kept)
+    clock.advance(seconds=32 * 86_400)
+    while await schedules.engine.schedules.sweep_fires():
+        pass
+    assert await schedules.engine.schedules.fires(found) == []

@@ -46,6 +46,16 @@ async def test_administrators_see_their_tenant_and_operators_all() -> None:
 FORM = {"sec-fetch-site": "same-origin"}
 
 
+async def test_operators_see_the_nodes_and_others_do_not() -> None:
+    async with running(Mode.TOKEN) as live:
+        await live.engine.nodes.seen("9.8.7")
+        tenant = (await live.engine.tenants.create("shop")).id
+        for owner, shown in ((DEFAULT_TENANT, True), (tenant, False)):
+            text = (await live.engine.tenants.create_token(owner, "root", frozenset({Scope.ADMIN, Scope.READ})))[1]
+            async with live.client(text) as client:
+                assert ("9.8.7" in (await client.get("/ui/admin")).text) is shown
+
+
 async def test_a_token_is_created_shown_once_and_revoked() -> None:
     async with running(Mode.TOKEN) as live:
         tenants = live.engine.tenants

@@ -8,6 +8,7 @@ import pytest
 from penstock.auth import Mode
 from penstock.clock import FakeClock
 from penstock.model import DEFAULT_TENANT, Scope, Send
+from penstock.model.samples import OutcomeKind
 from penstock.web.charts import path_of_line
 from tests.wire.conftest import Live, running
 
@@ -62,6 +63,19 @@ async def test_chart_data_follows_the_token(clock: FakeClock, queues: str, tenan
 
 async def test_an_unknown_kind_has_no_chart(client: httpx.AsyncClient) -> None:
     assert (await client.get("/ui/charts/colour")).status_code == 400
+
+
+async def test_outcomes_are_drawn(server: Live, client: httpx.AsyncClient) -> None:
+    server.engine.outcomes.count(DEFAULT_TENANT, OutcomeKind.DELIVERY, good=3, bad=1)
+    server.engine.outcomes.count(DEFAULT_TENANT, OutcomeKind.SCHEDULE, bad=2)
+    await server.engine.outcomes.write()
+
+    found = (await client.get("/ui/charts/outcomes?span=week")).json()
+    page = (await client.get("/")).text
+
+    assert [value for value in found["webhook_success"] if value is not None] == [75.0]
+    assert (sum(found["webhooks_failed"]), sum(found["missed"]), sum(found["jobs_failed"])) == (1, 2, 0)
+    assert all(title in page for title in ("Failures", "Webhook success", "Schedule fires"))
 
 
 def test_a_line_is_interrupted_where_nothing_is_known() -> None:

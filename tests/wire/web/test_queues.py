@@ -263,3 +263,32 @@ async def test_the_groups_of_a_fifo_queue_show_what_they_wait_for(server: Live, 
         ("grace", 1, "ready"),
     ]
     assert "in flight until" in text
+
+
+async def test_matching_dead_letters_go_back_after_a_count(server: Live, client: httpx.AsyncClient) -> None:
+    engine = server.engine
+    await engine.queues.create(DEFAULT_TENANT, "gone", {})
+    for name in ("work", "mail"):
+        await engine.queues.create(DEFAULT_TENANT, name, {"max_receives": 1, "dead_letter_queue": "gone"})
+        await send(server, name, *(f"order {n} <b>" for n in range(12)), "other")
+        for _ in range(2):
+            await engine.messages.receive(Receive(tenant=DEFAULT_TENANT, queue=name, limit=20, visibility_timeout_s=0))
+
+    async def counted(query: str) -> str:
+        page = (await client.get(f"/ui/queues/gone?{query}")).text
+        found = re.search(r"<strong>([^<]*)</strong> messages? match", page)
+        assert dangers(page) == []
+        return found[1] if found else "none"
+
+    assert await counted("text=order") == "24"
+    assert await counted("text=order&source=work") == "12"
+    assert await counted("source=mail") == "13"
+    assert await counted("text=%3Cb%3E") == "24"
+    assert await counted("text=nothing") == "none"
+    form, headers = {"text": "order", "source": "work"}, {"sec-fetch-site": "same-origin"}
+    answer = await client.post("/ui/queues/gone/message/return-matching", data=form, headers=headers)
+    assert answer.headers["location"] == "/ui/queues/gone?done=returned&count=12&skipped=0"
+    assert (await engine.queues.counts(DEFAULT_TENANT, "work")).total == 12
+    assert await counted("text=order") == "12"
+    refused = await client.post("/ui/queues/gone/message/return-matching", data={}, headers=headers)
+    assert refused.status_code == 400

@@ -107,7 +107,10 @@ async def test_a_schedule_is_changed_and_shows_its_history(server: Live, client:
 
     assert (found.settings.expression, found.settings.timezone) == ("0 9 * * *", "Europe/Paris")
     assert "The schedule was changed." in page
-    assert "<h2>History</h2>" in page
+    assert "<h2>Changes</h2>" in page
+    assert "It has not fired yet." in page
+    await server.engine.schedules.run(DEFAULT_TENANT, "tick")
+    assert "/ui/follow?id=message%3A" in (await client.get("/ui/schedules/tick")).text
     wrong = await client.post(
         "/ui/schedules/tick/change",
         data=form | {"text": "nonsense"},

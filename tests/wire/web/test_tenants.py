@@ -40,7 +40,9 @@ async def fill(live: Live, tenant: TenantId) -> dict[str, str]:
     await engine.queues.create(tenant, name, {})
     entry = Send(tenant=tenant, queue=name, body=SECRET, trace=f"00-{TRACE}-00f067aa0ba902b7-01")
     message = await engine.messages.send(entry)
-    job = await engine.jobs.enqueue(NewJob(tenant=tenant, queue=f"{SECRET}-jobs", payload=f'{{"v": "{SECRET}"}}'))
+    job = await engine.jobs.enqueue(
+        NewJob(tenant=tenant, queue=f"{SECRET}-jobs", payload=f'{{"v": "{SECRET}"}}', tags=[SECRET])
+    )
     await engine.store.topics.create_topic(tenant, f"{SECRET}-topic", {}, {}, engine.clock.now())
     hook = NewSubscription(
         tenant=tenant, pattern=f"{SECRET}.#", protocol="https", endpoint=f"https://{SECRET}.example.com/"
@@ -83,7 +85,8 @@ def addresses(path: str, known: dict[str, str]) -> list[str]:
     queries = (
         "", "?search=topsecret", f"?queue={SECRET}-jobs", f"?name={SECRET}-queue", f"?id={known['id']}",
         f"?id={known['message']}", f"?id={TRACE}", f"?id=event%3A{SECRET}-stream%2F{known['event']}",
-        f"?id=delivery%3A{known['delivery']}", f"?value={SECRET}", "?span=day", "?step=day&kind=job",
+        f"?id=delivery%3A{known['delivery']}", f"?value={SECRET}", f"?tag={SECRET}", f"?text={SECRET}",
+        "?span=day", "?step=day&kind=job",
     )  # fmt: skip
     return sorted({address + query for address in found for query in queries if query == "" or "{" not in path})
 

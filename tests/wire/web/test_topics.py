@@ -175,6 +175,8 @@ async def test_a_stream_shows_its_consumers_and_its_health(streaming: tuple[Live
     assert 'href="/ui/streams/orders"' in listed
     assert "billing" in page
     assert "The slowest consumer" in page
+    assert "What holds the horizon" in page
+    assert "written to" in page
     assert missing.status_code == 404
     assert "0 dead letters were sent again" in replayed.text
     assert one.status_code == 404

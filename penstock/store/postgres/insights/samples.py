@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from penstock.model.samples import Sample, SampledPoint, SampleKind, SampleStep
+from penstock.model.samples import Outcome, OutcomeKind, OutcomePoint, Sample, SampledPoint, SampleKind, SampleStep
 from penstock.model.tenants import TenantId
 from penstock.store.postgres.connections import Connections
 
@@ -43,4 +43,20 @@ class PostgresSamples:
         return {row["name"]: row["waiting"] for row in rows}
 
     async def sweep(self, step: SampleStep, before: datetime, limit: int) -> int:
-        return int(await self._connections.value("sweep_samples", step, before, limit))
+        removed = int(await self._connections.value("sweep_outcomes", step, before, limit))
+        return removed + int(await self._connections.value("sweep_samples", step, before, limit))
+
+    async def add_outcomes(self, step: SampleStep, starts_at: datetime, outcomes: Sequence[Outcome]) -> None:
+        await self._connections.rows(
+            "add_outcomes",
+            step,
+            starts_at,
+            [one.tenant for one in outcomes],
+            [one.kind for one in outcomes],
+            [one.good for one in outcomes],
+            [one.bad for one in outcomes],
+        )
+
+    async def outcomes(self, tenant: TenantId, step: SampleStep, since: datetime) -> Sequence[OutcomePoint]:
+        rows = await self._connections.rows("list_outcomes", tenant, step, since)
+        return [OutcomePoint(**{**row, "kind": OutcomeKind(row["kind"])}) for row in rows]

@@ -43,6 +43,34 @@ where s.step = 1
   and s.tenant_id = $1
   and s.kind = $2;
 
+-- name: add_outcomes
+insert into penstock.outcomes as o (step, starts_at, tenant_id, kind, good, bad)
+select $1, $2, n.tenant_id, n.kind, n.good, n.bad
+from unnest($3::bigint[], $4::text[], $5::bigint[], $6::bigint[]) as n (tenant_id, kind, good, bad)
+order by n.tenant_id, n.kind
+on conflict (tenant_id, kind, step, starts_at) do update
+set good = o.good + excluded.good, bad = o.bad + excluded.bad;
+
+-- name: list_outcomes
+select o.kind, o.starts_at, o.good, o.bad
+from penstock.outcomes as o
+where o.tenant_id = $1
+  and o.step = $2
+  and o.starts_at >= $3
+order by o.starts_at;
+
+-- name: sweep_outcomes
+with removed as (
+  delete from penstock.outcomes as s
+  where s.ctid = any (
+    array(
+      select o.ctid from penstock.outcomes as o where o.step = $1 and o.starts_at < $2 order by o.starts_at limit $3
+    )
+  )
+  returning 1
+)
+select count(*) from removed;
+
 -- name: sweep_samples
 with removed as (
   delete from penstock.samples as s

@@ -71,6 +71,22 @@ from (
 where coalesce(p.bytes_before, 0) < $6
 order by p.ordinality;
 
+-- name: find_messages
+select m.id
+from penstock.queues as q
+join penstock.messages as m on m.bin_id = q.bin_id
+where q.tenant_id = $1
+  and q.name = $2
+  and m.state = 0
+  and m.expires_at > $6
+  and ($3::text is null or strpos(m.body, $3) > 0 or strpos(m.headers::text, $3) > 0)
+  and (
+    $4::text is null
+    or m.dead_letter_source = (select s.id from penstock.queues as s where s.tenant_id = $1 and s.name = $4)
+  )
+order by m.place
+limit $5;
+
 -- name: start_move
 select penstock.start_move_task($1, $2, $3, $4, $5);
 

@@ -12,6 +12,7 @@ from penstock.model import TenantId
 from penstock.model.schedules import (
     Fired,
     Firing,
+    PastFire,
     Schedule,
     ScheduleSettings,
     ScheduleStatus,
@@ -22,7 +23,7 @@ from penstock.model.schedules import (
 )
 from penstock.model.topics import Fanout
 from penstock.store.postgres.connections import Connections
-from penstock.store.schedules import BEGINNING, LONGEST_RETRY_S, ScheduleCursor
+from penstock.store.schedules import BEGINNING, KEPT_FIRES, LONGEST_RETRY_S, ScheduleCursor
 
 _COLUMNS = [field.name for field in fields(ScheduleSettings)]
 """In the order of the statements; `json` is the column `is_json`."""
@@ -102,9 +103,16 @@ class PostgresSchedules:
             [_mark(firing.schedule, time) for _, firing, time in pairs],
             LONGEST_RETRY_S,
             now,
+            KEPT_FIRES,
         )
         by_id = {firing.schedule.id: firing for firing in firings}
         return [_fired(by_id[row["schedule_id"]], row) for row in found]
+
+    async def fires(self, schedule: Schedule, limit: int) -> Sequence[PastFire]:
+        return [PastFire(**row) for row in await self._connections.rows("schedule_fires", schedule.id, limit)]
+
+    async def sweep_fires(self, before: datetime, limit: int) -> int:
+        return int(await self._connections.value("sweep_fires", before, limit))
 
     async def run(self, schedule: Schedule, at: datetime, now: datetime, fanouts: Sequence[Fanout] = ()) -> Fired:
         text = mark(schedule.name, at, out_of_band=True, trace=schedule.trace)

@@ -83,8 +83,57 @@ order by s.due_at, s.id
 limit $2;
 
 -- name: fire_schedules
-select f.schedule_id, f.ids, f.error
-from penstock.fire_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as f;
+with fired as materialized (
+  select f.schedule_id, f.ids, f.error
+  from penstock.fire_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as f
+),
+noted as (
+  insert into penstock.schedule_fires (schedule_id, scheduled_for, times, fired_at, by_hand, sent_id, error)
+  select f.schedule_id, e.expected, coalesce(cardinality(f.ids), 1), $11, false, f.ids[1], f.error
+  from fired as f
+  join unnest($1::bigint[], $2::timestamptz[]) as e (id, expected) on e.id = f.schedule_id
+),
+forgotten as (
+  delete from penstock.schedule_fires as o
+  using fired as f
+  where o.schedule_id = f.schedule_id
+    and o.id < (
+      select n.id
+      from penstock.schedule_fires as n
+      where n.schedule_id = f.schedule_id
+      order by n.id desc
+      offset $12 - 1
+      limit 1
+    )
+)
+select f.schedule_id, f.ids, f.error from fired as f;
+
+-- name: schedule_fires
+select f.scheduled_for, f.times, f.fired_at, f.by_hand, f.sent_id, f.error
+from penstock.schedule_fires as f
+where f.schedule_id = $1
+order by f.id desc
+limit $2;
+
+-- name: sweep_fires
+with removed as (
+  delete from penstock.schedule_fires as f
+  where f.ctid = any (
+    array(
+      select o.ctid from penstock.schedule_fires as o where o.fired_at < $1 order by o.fired_at limit $2
+    )
+  )
+  returning 1
+)
+select count(*) from removed;
 
 -- name: run_schedule
-select penstock.run_schedule_row($1, $2, $3, $4);
+with ran as materialized (
+  select penstock.run_schedule_row($1, $2, $3, $4) as ids
+),
+noted as (
+  insert into penstock.schedule_fires (schedule_id, scheduled_for, times, fired_at, by_hand, sent_id)
+  select $1, $4, 1, $4, true, r.ids[1]
+  from ran as r
+)
+select r.ids from ran as r;

@@ -16,11 +16,14 @@ from penstock.model.streams import (
     DeadEvent,
     Event,
     EventBatch,
+    EventTable,
     HealthCheck,
+    HorizonHolder,
     NewEvent,
     Stream,
     StreamSettings,
     StreamStats,
+    StreamStorage,
 )
 from penstock.model.tenants import TenantId
 from penstock.store.postgres.connections import Connections
@@ -91,6 +94,19 @@ class PostgresStreams:
         if not rows:
             raise missing(name)
         return [HealthCheck(check=row[0], status=row[1], detail=row[2] or "") for row in rows]
+
+    async def storage(self, tenant: TenantId, name: str) -> StreamStorage:
+        queue = queue_of(tenant, name)
+        rotation = await self._connections.row("stream_rotation", queue)
+        if rotation is None:
+            raise missing(name)
+        tables = await self._connections.rows("stream_tables", queue)
+        holders = await self._connections.rows("horizon_holders")
+        return StreamStorage(
+            tables=[EventTable(**row) for row in tables],
+            holders=[HorizonHolder(**row) for row in holders],
+            **rotation,
+        )
 
     # Consumers
 

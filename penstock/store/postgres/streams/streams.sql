@@ -46,6 +46,55 @@ order by consumer_name
 -- name: stream_health
 select check_name, status, detail from pgque.queue_health() where queue_name = $1 order by check_name
 
+-- name: stream_tables
+select
+    t.number = q.queue_cur_table as current,
+    q.queue_data_pfx || '_' || t.number as name,
+    coalesce(pg_stat_get_live_tuples(to_regclass(q.queue_data_pfx || '_' || t.number)), 0) as events,
+    coalesce(pg_total_relation_size(to_regclass(q.queue_data_pfx || '_' || t.number)), 0) as bytes
+from pgque.queue as q
+cross join generate_series(0, q.queue_ntables - 1) as t (number)
+where q.queue_name = $1
+order by t.number
+
+-- name: stream_rotation
+select
+    q.queue_switch_time as rotated_at,
+    q.queue_switch_time + q.queue_rotation_period as due_at,
+    case when pg_snapshot_xmin((l.tick).tick_snapshot) <= q.queue_switch_step2 then c.co_name end as held_by,
+    (select count(*) from pgque.retry_queue as r where r.ev_queue = q.queue_id) as retries
+from pgque.queue as q
+cross join lateral (select pgque.lowest_tick(q.queue_id) as tick) as l
+left join lateral (
+    select n.co_name
+    from pgque.subscription as s
+    join pgque.consumer as n on n.co_id = s.sub_consumer
+    where s.sub_queue = q.queue_id
+    order by s.sub_last_tick, n.co_name
+    limit 1
+) as c on true
+where q.queue_name = $1
+
+-- name: horizon_holders
+-- Sessions of other users show nothing to a role that may not see them.
+select h.kind, h.since, h.transactions
+from (
+    select 'transaction' as kind, a.xact_start as since, age(a.backend_xmin) as transactions
+    from pg_stat_activity as a
+    where a.backend_xmin is not null
+        and a.pid <> pg_backend_pid()
+        and a.xact_start < clock_timestamp() - interval '10 seconds'
+    union all
+    select 'prepared transaction', p.prepared, age(p.transaction)
+    from pg_prepared_xacts as p
+    union all
+    select 'replication slot', null, greatest(age(s.xmin), age(s.catalog_xmin))
+    from pg_replication_slots as s
+    where s.xmin is not null or s.catalog_xmin is not null
+) as h
+order by h.transactions desc
+limit 3
+
 -- name: subscribe_stream
 select pgque.subscribe($1, $2)
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from penstock.model.samples import Sample, SampledPoint, SampleKind, SampleStep
+from penstock.model.samples import Outcome, OutcomeKind, OutcomePoint, Sample, SampledPoint, SampleKind, SampleStep
 from penstock.model.tenants import TenantId
 from penstock.store.sqlite.connection import Database
 from penstock.store.sqlite.moments import maybe_moment, micros, moment
+from penstock.store.sqlite.session import Session
 
 
 class SqliteSamples:
@@ -44,6 +45,30 @@ class SqliteSamples:
         return {row["name"]: row["waiting"] for row in rows}
 
     async def sweep(self, step: SampleStep, before: datetime, limit: int) -> int:
-        return await self._database.write(
-            lambda s: s.run("sweep_samples", step=int(step), before=micros(before), limit=limit).rowcount
+        values = {"step": int(step), "before": micros(before), "limit": limit}
+
+        def work(session: Session) -> int:
+            return sum(session.run(name, **values).rowcount for name in ("sweep_samples", "sweep_outcomes"))
+
+        return await self._database.write(work)
+
+    async def add_outcomes(self, step: SampleStep, starts_at: datetime, outcomes: Sequence[Outcome]) -> None:
+        def work(session: Session) -> None:
+            for one in outcomes:
+                session.run(
+                    "add_outcome", tenant=one.tenant, kind=one.kind.value, step=int(step),
+                    starts_at=micros(starts_at), good=one.good, bad=one.bad,
+                )  # fmt: skip
+
+        await self._database.write(work)
+
+    async def outcomes(self, tenant: TenantId, step: SampleStep, since: datetime) -> Sequence[OutcomePoint]:
+        rows = await self._database.read(
+            lambda s: s.all("list_outcomes", tenant=tenant, step=int(step), since=micros(since))
         )
+        return [
+            OutcomePoint(
+                kind=OutcomeKind(row["kind"]), starts_at=moment(row["starts_at"]), good=row["good"], bad=row["bad"]
+            )
+            for row in rows
+        ]

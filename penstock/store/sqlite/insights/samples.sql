@@ -52,6 +52,31 @@ where step = 1
   and tenant_id = :tenant
   and kind = :kind;
 
+-- name: add_outcome
+insert into outcomes (tenant_id, kind, step, starts_at, good, bad)
+values (:tenant, :kind, :step, :starts_at, :good, :bad)
+on conflict (tenant_id, kind, step, starts_at) do update
+set good = good + excluded.good, bad = bad + excluded.bad;
+
+-- name: list_outcomes
+select kind, starts_at, good, bad
+from outcomes
+where tenant_id = :tenant
+  and step = :step
+  and starts_at >= :since
+order by starts_at;
+
+-- name: sweep_outcomes
+delete from outcomes
+where (tenant_id, kind, step, starts_at) in (
+  select tenant_id, kind, step, starts_at
+  from outcomes
+  where step = :step
+    and starts_at < :before
+  order by starts_at
+  limit :limit
+);
+
 -- name: sweep_samples
 delete from samples
 where (tenant_id, kind, name, step, starts_at) in (

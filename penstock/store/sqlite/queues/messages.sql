@@ -49,6 +49,18 @@ where id in (
 )
 returning group_id;
 
+-- name: find_messages
+select m.id
+from messages as m
+left join queues as s on s.id = m.source_id
+where m.bin_id = :bin_id
+  and m.state = 0
+  and m.expires_at > :now
+  and (:text is null or instr(m.body, :text) > 0 or instr(m.headers, :text) > 0)
+  and (:source is null or s.name = :source)
+order by m.priority desc, m.rank
+limit :limit;
+
 -- name: ready_messages
 select m.*, s.name as source
 from messages as m indexed by messages_ready

@@ -13,6 +13,7 @@ from penstock.model import TenantId
 from penstock.model.schedules import (
     Fired,
     Firing,
+    PastFire,
     Schedule,
     ScheduleSettings,
     ScheduleStatus,
@@ -20,7 +21,7 @@ from penstock.model.schedules import (
     TimetableKind,
 )
 from penstock.model.topics import Fanout
-from penstock.store.schedules import BEGINNING, LONGEST_RETRY_S, ScheduleCursor
+from penstock.store.schedules import BEGINNING, KEPT_FIRES, LONGEST_RETRY_S, ScheduleCursor
 from penstock.store.sqlite.connection import Database
 from penstock.store.sqlite.moments import SECOND, maybe_micros, maybe_moment, micros, moment
 from penstock.store.sqlite.schedules.targets import fire_target
@@ -110,9 +111,29 @@ class SqliteSchedules:
     async def fire(self, firings: Sequence[Firing], now: datetime) -> Sequence[Fired]:
         def work(session: Session) -> list[Fired]:
             found = [_fire(session, firing, micros(now)) for firing in firings]
-            return [fired for fired in found if fired is not None]
+            done = [fired for fired in found if fired is not None]
+            for fired in done:
+                _note(session, fired, micros(now), by_hand=False)
+            return done
 
         return await self._database.write(work)
+
+    async def fires(self, schedule: Schedule, limit: int) -> Sequence[PastFire]:
+        rows = await self._database.read(lambda s: s.all("schedule_fires", id=schedule.id, limit=limit))
+        return [
+            PastFire(
+                scheduled_for=moment(row["scheduled_for"]),
+                times=row["times"],
+                fired_at=moment(row["fired_at"]),
+                by_hand=bool(row["by_hand"]),
+                sent_id=row["sent_id"],
+                error=row["error"],
+            )
+            for row in rows
+        ]
+
+    async def sweep_fires(self, before: datetime, limit: int) -> int:
+        return await self._database.write(lambda s: s.run("sweep_fires", before=micros(before), limit=limit).rowcount)
 
     async def run(self, schedule: Schedule, at: datetime, now: datetime, fanouts: Sequence[Fanout] = ()) -> Fired:
         def work(session: Session) -> Fired:
@@ -121,7 +142,9 @@ class SqliteSchedules:
                 raise ScheduleNotFound(f"Schedule '{schedule.name}' does not exist", field="name")
             found = replace(_schedule(row), trace=schedule.trace)
             ids = fire_target(session, found, (at,), fanouts, micros(now), out_of_band=True)
-            return Fired(schedule=schedule, times=(at,), ids=ids, fanouts=tuple(fanouts))
+            fired = Fired(schedule=schedule, times=(at,), ids=ids, fanouts=tuple(fanouts))
+            _note(session, fired, micros(now), by_hand=True)
+            return fired
 
         return await self._database.write(work)
 
@@ -155,6 +178,20 @@ def _fire(session: Session, firing: Firing, now: int) -> Fired | None:
             fires=len(firing.times),
         )
     return Fired(schedule=schedule, times=firing.times, ids=ids, fanouts=firing.fanouts)
+
+
+def _note(session: Session, fired: Fired, now: int, *, by_hand: bool) -> None:
+    session.run(
+        "insert_fire",
+        id=fired.schedule.id,
+        scheduled_for=micros(fired.times[0]),
+        times=len(fired.times),
+        now=now,
+        by_hand=int(by_hand),
+        sent_id=str(fired.ids[0]) if fired.ids else None,
+        error=fired.error,
+    )
+    session.run("forget_fires", id=fired.schedule.id, kept=KEPT_FIRES)
 
 
 def _failed(session: Session, firing: Firing, error: str, now: int) -> Fired:

@@ -133,3 +133,23 @@ release schedule;
 
 -- name: rollback_schedule
 rollback to schedule;
+
+-- name: insert_fire
+insert into schedule_fires (schedule_id, scheduled_for, times, fired_at, by_hand, sent_id, error)
+values (:id, :scheduled_for, :times, :now, :by_hand, :sent_id, :error);
+
+-- name: forget_fires
+delete from schedule_fires
+where schedule_id = :id
+  and id <= (select id from schedule_fires where schedule_id = :id order by id desc limit 1 offset :kept);
+
+-- name: schedule_fires
+select *
+from schedule_fires
+where schedule_id = :id
+order by id desc
+limit :limit;
+
+-- name: sweep_fires
+delete from schedule_fires
+where id in (select id from schedule_fires where fired_at < :before order by fired_at limit :limit);
