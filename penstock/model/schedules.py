@@ -82,6 +82,8 @@ class Schedule:
     """Rises with every change and every fire: what was read before is known to be old."""
     created_at: datetime
     updated_at: datetime
+    unplanned: bool = False
+    """SQL created or resumed it: its next fire is to be computed before it fires."""
     trace: str | None = None
     """The traceparent of the fire under way, on servers that export traces. It is not stored."""
 

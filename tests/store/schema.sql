@@ -100,6 +100,8 @@ CREATE FUNCTION penstock.alter_queue(queue text, settings jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.alter_queue(queue text, settings jsonb) IS 'Changes the settings that are given.';
+
 CREATE FUNCTION penstock.announce(p_queue_ids bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -135,11 +137,15 @@ CREATE FUNCTION penstock.archive(queue text, id bigint, lease bigint DEFAULT NUL
  SELECT (cardinality(penstock.finish_batch(queue, ARRAY[id], ARRAY[lease], true)) = 1);
 END;
 
+COMMENT ON FUNCTION penstock.archive(queue text, id bigint, lease bigint) IS 'As delete, but keeps a copy in the table penstock.archive.';
+
 CREATE FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[] DEFAULT NULL::bigint[]) RETURNS bigint[]
     LANGUAGE sql
     BEGIN ATOMIC
  SELECT penstock.finish_batch(queue, ids, leases, true) AS finish_batch;
 END;
+
+COMMENT ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) IS 'As delete_batch, but keeps copies in the table penstock.archive.';
 
 CREATE FUNCTION penstock.archive_tids(p_tenant bigint, p_queue text, p_tids tid[], p_now timestamp with time zone) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
@@ -165,9 +171,15 @@ CREATE FUNCTION penstock.cancel_waiting(p_queues integer[], p_numbers bigint[], 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.change_schedule_status(p_name text, p_status text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint DEFAULT NULL::bigint) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) IS 'Hides a message for so many seconds from now; returns when it becomes visible, or null if it is gone or the lease is not the latest.';
 
 CREATE FUNCTION penstock.change_visibility_many(p_tenants bigint[], p_queues text[], p_ids bigint[], p_leases bigint[], p_seconds integer[], p_now timestamp with time zone, OUT answers text[], OUT visible_at timestamp with time zone[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -241,6 +253,46 @@ CREATE FUNCTION penstock.check_moments(p_field text, p_moments timestamp with ti
 
 CREATE FUNCTION penstock.check_range(p_field text, p_value bigint, p_low bigint, p_high bigint) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE TABLE penstock.schedules (
+    id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    name text NOT NULL,
+    status text NOT NULL,
+    target_kind text NOT NULL,
+    target text NOT NULL,
+    shape text NOT NULL,
+    given text NOT NULL,
+    kind text NOT NULL,
+    expression text NOT NULL,
+    timezone text NOT NULL,
+    anchor timestamp with time zone NOT NULL,
+    body text NOT NULL,
+    is_json boolean NOT NULL,
+    headers text,
+    delay_s integer,
+    priority integer,
+    group_id text,
+    catchup boolean NOT NULL,
+    catchup_limit integer NOT NULL,
+    jitter_s integer NOT NULL,
+    failure_threshold integer NOT NULL,
+    next_fire_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    last_fire_at timestamp with time zone,
+    fires bigint DEFAULT 0 NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    last_error text,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    unplanned boolean DEFAULT false NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
+
+CREATE FUNCTION penstock.check_schedule_target(p_schedule penstock.schedules) RETURNS void
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.check_settings(p_queue penstock.queues) RETURNS void
@@ -441,16 +493,34 @@ CREATE FUNCTION penstock.create_queue(queue text, settings jsonb DEFAULT '{}'::j
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.create_queue(queue text, settings jsonb) IS 'Creates a queue with these settings; returns whether it is new.';
+
 CREATE FUNCTION penstock.create_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.create_schedule(schedule text, settings jsonb) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.create_schedule(schedule text, settings jsonb) IS 'Creates a schedule with these settings; returns whether it is new.';
 
 CREATE FUNCTION penstock.create_topic(topic text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.create_topic(topic text) IS 'Creates a topic; returns whether it is new.';
+
 CREATE FUNCTION penstock.create_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.cron_number(p_text text, p_place integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.cron_values(p_text text, p_place integer) RETURNS integer[]
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.current_tenant() RETURNS bigint
@@ -471,11 +541,15 @@ CREATE FUNCTION penstock.delete(queue text, id bigint, lease bigint DEFAULT NULL
  SELECT penstock.delete_one(queue, id, lease) AS delete_one;
 END;
 
+COMMENT ON FUNCTION penstock.delete(queue text, id bigint, lease bigint) IS 'Deletes a message; with a lease only if that delivery is the latest. Returns whether it existed.';
+
 CREATE FUNCTION penstock.delete_batch(queue text, ids bigint[], leases bigint[] DEFAULT NULL::bigint[]) RETURNS bigint[]
     LANGUAGE sql
     BEGIN ATOMIC
  SELECT penstock.finish_batch(queue, ids, leases, false) AS finish_batch;
 END;
+
+COMMENT ON FUNCTION penstock.delete_batch(queue text, ids bigint[], leases bigint[]) IS 'Deletes messages, optionally by their leases; returns the ids of those that existed.';
 
 CREATE FUNCTION penstock.delivery_facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant_id bigint, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency interval, error text)
     LANGUAGE sql STABLE;
@@ -501,13 +575,23 @@ CREATE FUNCTION penstock.drop_queue(queue text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.drop_queue(queue text) IS 'Deletes a queue with its messages; returns whether it existed.';
+
 CREATE FUNCTION penstock.drop_queue_row(p_tenant bigint, p_name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.drop_schedule(schedule text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.drop_schedule(schedule text) IS 'Deletes a schedule; returns whether it existed.';
+
 CREATE FUNCTION penstock.drop_topic(topic text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.drop_topic(topic text) IS 'Deletes a topic with its subscriptions; returns whether it existed.';
 
 CREATE FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -520,6 +604,8 @@ CREATE FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text,
 CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb, after uuid[] DEFAULT NULL::uuid[], tags text[] DEFAULT NULL::text[]) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) IS 'Enqueues a job; returns its id.';
 
 CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -536,6 +622,12 @@ CREATE FUNCTION penstock.enqueue_tagged_jobs(p_tenants bigint[], p_queues intege
 CREATE FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.expect_messages(queue text, expect_s integer DEFAULT 60) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.expect_messages(queue text, expect_s integer) IS 'For expect_s seconds (1 to 300), sends to the queue are announced on the channel penstock_arrivals; returns the text of the announcement.';
 
 CREATE FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) RETURNS TABLE(kind text, tenant text, name text, at timestamp with time zone, id bigint, sent integer, done integer, retried integer, failed integer, dead integer, latency_s double precision, error text)
     LANGUAGE sql STABLE;
@@ -611,41 +703,6 @@ CREATE FUNCTION penstock.finish_missed(p_positions integer[], p_answers text[], 
 CREATE FUNCTION penstock.finish_others(p_tenant bigint, p_queue text, p_ids bigint[], p_leases bigint[], p_done bigint[], p_archive boolean, p_now timestamp with time zone) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
-
-CREATE TABLE penstock.schedules (
-    id bigint NOT NULL,
-    tenant_id bigint NOT NULL,
-    name text NOT NULL,
-    status text NOT NULL,
-    target_kind text NOT NULL,
-    target text NOT NULL,
-    shape text NOT NULL,
-    given text NOT NULL,
-    kind text NOT NULL,
-    expression text NOT NULL,
-    timezone text NOT NULL,
-    anchor timestamp with time zone NOT NULL,
-    body text NOT NULL,
-    is_json boolean NOT NULL,
-    headers text,
-    delay_s integer,
-    priority integer,
-    group_id text,
-    catchup boolean NOT NULL,
-    catchup_limit integer NOT NULL,
-    jitter_s integer NOT NULL,
-    failure_threshold integer NOT NULL,
-    next_fire_at timestamp with time zone NOT NULL,
-    due_at timestamp with time zone NOT NULL,
-    last_fire_at timestamp with time zone,
-    fires bigint DEFAULT 0 NOT NULL,
-    consecutive_failures integer DEFAULT 0 NOT NULL,
-    last_error text,
-    revision bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    updated_at timestamp with time zone NOT NULL
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
 
 CREATE FUNCTION penstock.fire_jobs(p_schedule penstock.schedules, p_marks text[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
@@ -809,9 +866,19 @@ CREATE FUNCTION penstock.list_queues() RETURNS TABLE(queue text, fifo boolean, c
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.list_queues() IS 'Queues of the tenant.';
+
+CREATE FUNCTION penstock.list_schedules() RETURNS TABLE(schedule text, status text, target_kind text, target text, expression text, timezone text, next_fire_at timestamp with time zone, last_fire_at timestamp with time zone, fires bigint, consecutive_failures integer, last_error text, created_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.list_schedules() IS 'Schedules of the tenant. next_fire_at is null until a server has computed it.';
+
 CREATE FUNCTION penstock.list_topics() RETURNS TABLE(topic text, fifo boolean, created_at timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.list_topics() IS 'Topics of the tenant.';
 
 CREATE FUNCTION penstock.lock_group(p_bin bigint, p_group text) RETURNS void
     LANGUAGE plpgsql
@@ -850,6 +917,8 @@ END;
 CREATE FUNCTION penstock.metrics(queue text DEFAULT NULL::text) RETURNS TABLE(queue_name text, visible bigint, in_flight bigint, delayed bigint, sent bigint, oldest_age interval, newest_age interval)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.metrics(queue text) IS 'Counts and ages of one queue, or of all.';
 
 CREATE FUNCTION penstock.move_by_ids(p_tenant bigint, p_source text, p_ids bigint[], p_destination text, p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -890,9 +959,17 @@ CREATE FUNCTION penstock.pattern_expression(p_pattern text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.pause_schedule(schedule text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.pause_schedule(schedule text) IS 'Pauses a schedule; returns whether it was active.';
+
 CREATE FUNCTION penstock.peek(queue text, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, body text, headers jsonb, attributes jsonb, receives integer, sent_at timestamp with time zone)
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.peek(queue text, max_messages integer) IS 'What a receive would return. Hides nothing.';
 
 CREATE FUNCTION penstock.peek_many(p_tenant bigint, p_queue text, p_limit integer, p_shuffle boolean, p_now timestamp with time zone) RETURNS SETOF penstock.messages
     LANGUAGE plpgsql SECURITY DEFINER
@@ -918,6 +995,8 @@ CREATE FUNCTION penstock.pop(queue text, max_messages integer DEFAULT 1) RETURNS
     SET enable_mergejoin TO 'off'
     SET jit TO 'off';
 
+COMMENT ON FUNCTION penstock.pop(queue text, max_messages integer) IS 'Receives and deletes in one step.';
+
 CREATE FUNCTION penstock.promote_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -926,13 +1005,19 @@ CREATE FUNCTION penstock.publish(topic text, body text, subject text DEFAULT NUL
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.publish(topic text, body text, subject text, attributes jsonb, group_id text, dedup_id text) IS 'Publishes a message to a topic; returns its id.';
+
 CREATE FUNCTION penstock.publish_event(routing_key text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.publish_event(routing_key text, message jsonb, headers jsonb, delay_s integer) IS 'Publishes an event by routing key; returns its id.';
+
 CREATE FUNCTION penstock.publish_event(routing_key text, body text, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.publish_event(routing_key text, body text, headers jsonb, delay_s integer) IS 'Publishes an event by routing key; returns its id.';
 
 CREATE FUNCTION penstock.publish_event_text(p_key text, p_body text, p_json boolean, p_headers jsonb, p_delay integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1003,6 +1088,8 @@ CREATE FUNCTION penstock.purge_queue(queue text) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.purge_queue(queue text) IS 'Deletes all messages of a queue; returns how many.';
+
 CREATE FUNCTION penstock.purge_queue_row(p_tenant bigint, p_name text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -1018,6 +1105,34 @@ CREATE FUNCTION penstock.raise_version(p_tenant bigint) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.read_cron(p_text text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.read_crons(p_text text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.read_duration(p_text text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.read_moment(p_field text, p_text text) RETURNS timestamp with time zone
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.read_schedule(p_tenant bigint, p_settings jsonb) RETURNS penstock.schedules
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.read_schedule_message(p_schedule penstock.schedules, p_settings jsonb) RETURNS penstock.schedules
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.read_schedule_times(p_schedule penstock.schedules, p_settings jsonb) RETURNS penstock.schedules
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAULT NULL::integer, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1027,9 +1142,17 @@ CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAUL
     SET enable_mergejoin TO 'off'
     SET jit TO 'off';
 
+COMMENT ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) IS 'Returns up to max_messages messages and hides them for visibility_timeout_s seconds, by default that of the queue.';
+
 CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint DEFAULT NULL::bigint) RETURNS TABLE(request integer, code text, next_due_at timestamp with time zone, place bigint, id bigint, lease bigint, body text, is_json boolean, priority smallint, receives integer, sent_at timestamp with time zone, first_received_at timestamp with time zone, visible_at timestamp with time zone, group_id text, dedup_id text, attributes json, headers json, trace text, dead_letter_source text, sequence bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.receive_wait(queue text, wait_s integer DEFAULT 5, visibility_timeout_s integer DEFAULT NULL::integer, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.receive_wait(queue text, wait_s integer, visibility_timeout_s integer, max_messages integer) IS 'As receive, but waits up to wait_s seconds (0 to 20) for the first message.';
 
 CREATE FUNCTION penstock.record_insight_errors(p_rows jsonb, p_moment timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1046,6 +1169,12 @@ CREATE FUNCTION penstock.record_published(p_publishes penstock.new_publish[], p_
 CREATE FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.redrive(queue text, destination text DEFAULT NULL::text, max_messages integer DEFAULT 1000) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.redrive(queue text, destination text, max_messages integer) IS 'Moves up to max_messages dead letters back to the queues they came from, or to a destination; returns how many.';
 
 CREATE FUNCTION penstock.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
@@ -1095,6 +1224,12 @@ CREATE FUNCTION penstock.requeue_jobs(p_tenant bigint, p_queue integer, p_number
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.resume_schedule(schedule text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.resume_schedule(schedule text) IS 'Resumes a schedule with the next fire after now; returns whether it was paused.';
+
 CREATE FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -1107,9 +1242,13 @@ CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT N
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) IS 'Sends a message, text or JSON; returns its id.';
+
 CREATE FUNCTION penstock.send(queue text, body text, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.send(queue text, body text, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) IS 'Sends a message, text or JSON; returns its id.';
 
 CREATE FUNCTION penstock.send_as_it_is(p_tenants bigint[], p_queues text[], p_publish penstock.pending_publishes) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1118,6 +1257,8 @@ CREATE FUNCTION penstock.send_as_it_is(p_tenants bigint[], p_queues text[], p_pu
 CREATE FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[] DEFAULT NULL::jsonb[], delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_ids text[] DEFAULT NULL::text[], retention_s integer DEFAULT NULL::integer, is_json boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) IS 'Sends all messages, or raises an error and sends none; returns their ids.';
 
 CREATE FUNCTION penstock.send_carefully(p_positions integer[], p_ids bigint[], p_codes text[], p_tenants bigint[], p_queues text[], p_bodies text[], p_json boolean[], p_delays integer[], p_priorities integer[], p_groups text[], p_dedups text[], p_dedup_windows integer[], p_retentions integer[], p_attributes text[], p_headers text[], p_traces text[], p_now timestamp with time zone, OUT ids bigint[], OUT codes text[], OUT duplicates boolean[], OUT sequences bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1219,9 +1360,13 @@ CREATE FUNCTION penstock.subscribe(topic text, queue text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+COMMENT ON FUNCTION penstock.subscribe(topic text, queue text) IS 'Subscribes a queue to a topic.';
+
 CREATE FUNCTION penstock.subscribe_events(pattern text, queue text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.subscribe_events(pattern text, queue text) IS 'Subscribes a queue to events whose routing key matches a pattern.';
 
 CREATE FUNCTION penstock.subscribe_row(p_tenant bigint, p_topic text, p_pattern text, p_protocol text, p_endpoint text, p_target text, p_target_tenant bigint, p_attributes jsonb, p_confirmed boolean, p_token text, p_owner text, p_secret text, p_now timestamp with time zone, OUT subscription_key text, OUT created boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1278,6 +1423,8 @@ CREATE FUNCTION penstock.try_lock_group(p_bin bigint, p_group text) RETURNS bool
 CREATE FUNCTION penstock.unsubscribe(name text, queue text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+COMMENT ON FUNCTION penstock.unsubscribe(name text, queue text) IS 'Removes the subscription of a queue to a topic or a pattern.';
 
 CREATE FUNCTION penstock.unsubscribe_row(p_tenant bigint, p_key uuid) RETURNS SETOF penstock.subscriptions
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2453,6 +2600,8 @@ REVOKE ALL ON FUNCTION penstock.cancel_move_task(p_tenant bigint, p_task bigint)
 
 REVOKE ALL ON FUNCTION penstock.cancel_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.change_schedule_status(p_name text, p_status text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.change_visibility(queue text, id bigint, visibility_timeout_s integer, lease bigint) TO penstock_admin;
@@ -2476,6 +2625,8 @@ REVOKE ALL ON FUNCTION penstock.check_messages(p_bodies text[], p_delays integer
 REVOKE ALL ON FUNCTION penstock.check_moments(p_field text, p_moments timestamp with time zone[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_range(p_field text, p_value bigint, p_low bigint, p_high bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.check_schedule_target(p_schedule penstock.schedules) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_settings(p_queue penstock.queues) FROM PUBLIC;
 
@@ -2528,10 +2679,17 @@ GRANT ALL ON FUNCTION penstock.create_queue(queue text, settings jsonb) TO penst
 
 REVOKE ALL ON FUNCTION penstock.create_queue_row(p_tenant bigint, p_name text, p_settings jsonb, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.create_schedule(schedule text, settings jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.create_schedule(schedule text, settings jsonb) TO penstock_admin;
+
 REVOKE ALL ON FUNCTION penstock.create_topic(topic text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.create_topic(topic text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.create_topic_row(p_tenant bigint, p_name text, p_attributes jsonb, p_tags jsonb, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.cron_number(p_text text, p_place integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.cron_values(p_text text, p_place integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.current_tenant() FROM PUBLIC;
 
@@ -2564,6 +2722,9 @@ GRANT ALL ON FUNCTION penstock.drop_queue(queue text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.drop_queue_row(p_tenant bigint, p_name text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.drop_schedule(schedule text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.drop_schedule(schedule text) TO penstock_admin;
+
 REVOKE ALL ON FUNCTION penstock.drop_topic(topic text) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.drop_topic(topic text) TO penstock_admin;
 
@@ -2582,6 +2743,10 @@ REVOKE ALL ON FUNCTION penstock.enqueue_jobs_after(p_tenants bigint[], p_queues 
 REVOKE ALL ON FUNCTION penstock.enqueue_tagged_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], p_tags text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.expect_messages(queue text, expect_s integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.expect_messages(queue text, expect_s integer) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.expect_messages(queue text, expect_s integer) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
@@ -2686,6 +2851,11 @@ GRANT ALL ON FUNCTION penstock.list_queues() TO penstock_reader;
 GRANT ALL ON FUNCTION penstock.list_queues() TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.list_queues() TO penstock_admin;
 
+REVOKE ALL ON FUNCTION penstock.list_schedules() FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.list_schedules() TO penstock_reader;
+GRANT ALL ON FUNCTION penstock.list_schedules() TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.list_schedules() TO penstock_admin;
+
 REVOKE ALL ON FUNCTION penstock.list_topics() FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.list_topics() TO penstock_reader;
 GRANT ALL ON FUNCTION penstock.list_topics() TO penstock_writer;
@@ -2731,6 +2901,9 @@ REVOKE ALL ON FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_s
 REVOKE ALL ON FUNCTION penstock.number_publishes(p_publishes penstock.new_publish[], p_now timestamp with time zone, INOUT skip boolean[], OUT message_ids text[], OUT sequences bigint[], OUT duplicates boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.pattern_expression(p_pattern text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.pause_schedule(schedule text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.pause_schedule(schedule text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.peek(queue text, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.peek(queue text, max_messages integer) TO penstock_reader;
@@ -2796,11 +2969,29 @@ REVOKE ALL ON FUNCTION penstock.raise_code(p_code text, p_queue text) FROM PUBLI
 
 REVOKE ALL ON FUNCTION penstock.raise_version(p_tenant bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.read_cron(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.read_crons(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.read_duration(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.read_moment(p_field text, p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.read_schedule(p_tenant bigint, p_settings jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.read_schedule_message(p_schedule penstock.schedules, p_settings jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.read_schedule_times(p_schedule penstock.schedules, p_settings jsonb) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.receive_wait(queue text, wait_s integer, visibility_timeout_s integer, max_messages integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.receive_wait(queue text, wait_s integer, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
+GRANT ALL ON FUNCTION penstock.receive_wait(queue text, wait_s integer, visibility_timeout_s integer, max_messages integer) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.record_insight_errors(p_rows jsonb, p_moment timestamp with time zone) FROM PUBLIC;
 
@@ -2809,6 +3000,9 @@ REVOKE ALL ON FUNCTION penstock.record_insights(p_rows jsonb, p_moment timestamp
 REVOKE ALL ON FUNCTION penstock.record_published(p_publishes penstock.new_publish[], p_skip boolean[], p_message_ids text[], p_bodies text[], p_deliveries penstock.published_delivery[], p_items penstock.published_item[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.recover_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer, OUT recovered integer, OUT place bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.redrive(queue text, destination text, max_messages integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.redrive(queue text, destination text, max_messages integer) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.refuse_change() FROM PUBLIC;
 
@@ -2833,6 +3027,9 @@ REVOKE ALL ON FUNCTION penstock.replay_delivery_row(p_tenant bigint, p_id bigint
 REVOKE ALL ON FUNCTION penstock.report_pipeline_run(p_run bigint, p_state text, p_rows bigint, p_batches bigint, p_lag_events bigint, p_lag_s double precision, p_note text, p_error text, p_progress jsonb, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.requeue_jobs(p_tenant bigint, p_queue integer, p_numbers bigint[], p_limit integer, p_actor text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.resume_schedule(schedule text) FROM PUBLIC;
+GRANT ALL ON FUNCTION penstock.resume_schedule(schedule text) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 

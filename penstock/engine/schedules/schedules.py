@@ -17,9 +17,11 @@ from penstock.clock import Clock
 from penstock.engine.checks import check_range, check_text
 from penstock.engine.insights.outcomes import Outcomes
 from penstock.engine.metrics import Metrics
+from penstock.engine.schedules.errors import ScheduleTextError
 from penstock.engine.schedules.settings import (
     as_given,
     check_schedule_name,
+    check_settings,
     read_settings,
     read_timetable,
     timetable_of,
@@ -122,6 +124,7 @@ class Schedules:
                     return await self.create(tenant, name, given), True
                 except Conflict:
                     continue
+            found = planned(found)
             if changed := await self._change(found, read_settings({}, given, self._clock.now(), found), given):
                 return changed, False
         raise Conflict("the schedule was changed by others at the same time; try again")
@@ -129,7 +132,7 @@ class Schedules:
     async def patch(self, tenant: TenantId, name: str, given: Mapping[str, Any]) -> Schedule:
         check_schedule_name(name)
         for _ in range(TRIES):
-            found = await self._store.schedules.get(tenant, name)
+            found = planned(await self._store.schedules.get(tenant, name))
             settings = read_settings(as_given(found.settings), given, self._clock.now(), found)
             if changed := await self._change(found, settings, given):
                 return changed
@@ -137,7 +140,7 @@ class Schedules:
 
     async def get(self, tenant: TenantId, name: str) -> Schedule:
         check_schedule_name(name)
-        return await self._store.schedules.get(tenant, name)
+        return planned(await self._store.schedules.get(tenant, name))
 
     async def list(
         self,
@@ -148,7 +151,8 @@ class Schedules:
         prefix: str = "",
     ) -> Sequence[Schedule]:
         check_text("prefix", prefix)
-        return await self._store.schedules.list(tenant, status=status, kind=kind, prefix=prefix, limit=self._list_max)
+        found = await self._store.schedules.list(tenant, status=status, kind=kind, prefix=prefix, limit=self._list_max)
+        return [planned(schedule) for schedule in found]
 
     async def fires(self, schedule: Schedule, limit: int = 20) -> Sequence[PastFire]:
         """What became of its latest fires, newest first."""
@@ -193,6 +197,9 @@ class Schedules:
             due = await self._store.schedules.due(now, self.batch_size, place)
             if not due:
                 break
+            for schedule in due:
+                if schedule.unplanned:
+                    await self._plan_first(schedule, now)
             total, fires = total + len(due), fires + await self._fire(due, now)
             place = (due[-1].due_at, due[-1].id)
             if len(due) < self.batch_size:
@@ -202,7 +209,9 @@ class Schedules:
 
     async def _fire(self, due: Sequence[Schedule], now: datetime) -> int:
         """One round, in one transaction."""
-        firings = [await self._plan(self._begin(schedule), now) for schedule in due]
+        firings = [await self._plan(self._begin(schedule), now) for schedule in due if not schedule.unplanned]
+        if not firings:
+            return 0
         fired = await self._store.schedules.fire(firings, now)
         for each in fired:
             if each.error is None:
@@ -210,6 +219,14 @@ class Schedules:
             missed = each.error is not None or now - each.schedule.due_at > LATE
             self._outcomes.count(each.schedule.tenant, OutcomeKind.SCHEDULE, good=int(not missed), bad=int(missed))
         return sum(len(each.times) for each in fired if each.error is None)
+
+    async def _plan_first(self, schedule: Schedule, now: datetime) -> None:
+        """A schedule that SQL created or resumed: store when it fires. Another node may do so meanwhile."""
+        found = planned(schedule)
+        if found.last_error is not None:
+            log.warning("a schedule is paused", extra={"schedule": found.name, "error": found.last_error})
+        await self._store.schedules.update(found, now)
+        self._floor = min(self._floor, found.due_at)
 
     def _begin(self, schedule: Schedule) -> Schedule:
         """The schedule as it is fired: servers that export traces begin one."""
@@ -281,6 +298,22 @@ def plan(schedule: Schedule, now: datetime) -> Firing:
         following = table.next_after(now)
     due_at = None if following is None else _due(schedule.tenant, schedule.name, settings, following)
     return Firing(schedule=schedule, times=tuple(times), next_fire_at=following, due_at=due_at)
+
+
+def planned(schedule: Schedule) -> Schedule:
+    """A schedule that SQL created or resumed, with its next fire; paused when it has none."""
+    if not schedule.unplanned:
+        return schedule
+    settings, since = schedule.settings, max(schedule.updated_at, schedule.last_fire_at or schedule.updated_at)
+    try:
+        check_settings(settings, since)
+        once = settings.kind is TimetableKind.ONCE
+        next_fire_at = timetable_of(settings).moment if once else _first_fire(settings, since)
+    except (Invalid, ScheduleTextError, LookupError) as error:
+        # SQL checks all that it can, but knows neither the calendar nor the time zones of this server.
+        return replace(schedule, status=ScheduleStatus.PAUSED, last_error=str(error), unplanned=False)
+    due_at = _due(schedule.tenant, schedule.name, settings, next_fire_at)
+    return replace(schedule, next_fire_at=next_fire_at, due_at=due_at, unplanned=False)
 
 
 def _due(tenant: TenantId, name: str, settings: ScheduleSettings, fire_at: datetime) -> datetime:

@@ -67,7 +67,7 @@ def read_settings(
         timezone=table.timezone,
         anchor=table.anchor,
     )
-    _check(settings, now)
+    check_settings(settings, now)
     return settings
 
 
@@ -117,7 +117,7 @@ def check_schedule_name(name: str) -> None:
         )
 
 
-def _check(settings: ScheduleSettings, now: datetime) -> None:
+def check_settings(settings: ScheduleSettings, now: datetime) -> None:
     match settings.target_kind:
         case TargetKind.QUEUE:
             check_name(settings.target, "target")

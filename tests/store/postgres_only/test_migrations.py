@@ -1,6 +1,7 @@
 """From an empty database to ours: once, with any number of starts.
 
-`tests/store/schema.sql` shows the result. After a change of the schema, write it anew and read the difference:
+`tests/store/schema.sql` shows the result, `docs/sql-reference.md` its functions for users. After a change of the
+schema, write both anew and read the difference:
 
     PENSTOCK_WRITE_SCHEMA=1 make test ARGS="tests/store/postgres_only/test_migrations.py -n 0"
 """
@@ -18,12 +19,13 @@ import psycopg
 import pytest
 
 from penstock.errors import Unsupported
+from penstock.store.postgres import manual, sql
 from penstock.store.postgres import migrate as migrating
-from penstock.store.postgres import sql
 from penstock.store.postgres.embedded.binaries import find_installation
 from penstock.store.postgres.migrate import migrate
 
 SCHEMA = Path(__file__).parent.parent / "schema.sql"
+REFERENCE = Path(__file__).parents[3] / "docs" / "sql-reference.md"
 
 HEADER = """\
 -- A fresh database, as pg_dump shows it; the bodies of the functions are left out. Not applied anywhere.
@@ -158,10 +160,28 @@ async def test_the_committed_schema_is_that_of_a_fresh_database(fresh_database: 
         pytest.skip("the committed schema is that of the embedded PostgreSQL")
     await migrate(fresh_database)
     dumped = HEADER + dump(pg_dump.program("pg_dump"), fresh_database)
+    described = await manual.reference(fresh_database)
 
     if os.environ.get("PENSTOCK_WRITE_SCHEMA"):
         SCHEMA.write_text(dumped, encoding="utf-8")
+        REFERENCE.write_text(described, encoding="utf-8")
     assert SCHEMA.read_text("utf-8") == dumped
+    assert REFERENCE.read_text("utf-8") == described
+
+
+async def test_every_function_for_users_has_a_comment(migrated_database: str) -> None:
+    """Those that roles below the administrator may call; helpers of change triggers are granted with them."""
+    helpers = "'^(row_|json_|url_|sql_|key_|trigger_|event_field|encode_|change_matters|check_|describe_|write_|log_c)'"
+    missing = one(
+        migrated_database,
+        "select array_agg(p.proname order by p.proname)"
+        " from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace"
+        " where n.nspname in ('penstock', 'pgque') and obj_description(p.oid, 'pg_proc') is null"
+        f" and has_function_privilege(n.nspname || '_writer', p.oid, 'execute') and p.proname !~ {helpers}",
+    )
+
+    # delete and archive are inlined into the statement of the caller, which then calls these.
+    assert missing == ["delete_one", "finish_batch"]
 
 
 def dump(pg_dump: str, dsn: str) -> str:

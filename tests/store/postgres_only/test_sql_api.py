@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
@@ -14,15 +16,18 @@ from psycopg.types.json import Jsonb
 from tests.store.postgres_only.roles import User, role_in, user_of
 
 FUNCTIONS = {
-    "penstock_reader": {"list_queues", "list_topics", "metrics", "peek"},
+    "penstock_reader": {"list_queues", "list_topics", "list_schedules", "metrics", "peek"},
     "penstock_writer": {
-        *("list_queues", "list_topics", "metrics", "peek"),
+        *("list_queues", "list_topics", "list_schedules", "metrics", "peek"),
+        *("receive_wait", "expect_messages"),
         *("send", "send_batch", "receive", "pop", "delete", "delete_batch", "archive", "archive_batch"),
         "change_visibility",
         *("publish", "publish_event"),
     },
     "penstock_admin": {
-        *("list_queues", "list_topics", "metrics", "peek"),
+        *("list_queues", "list_topics", "list_schedules", "metrics", "peek"),
+        *("receive_wait", "expect_messages"),
+        *("redrive", "create_schedule", "pause_schedule", "resume_schedule", "drop_schedule"),
         *("send", "send_batch", "receive", "pop", "delete", "delete_batch", "archive", "archive_batch"),
         "change_visibility",
         *("publish", "publish_event"),
@@ -49,6 +54,14 @@ CALLS = {
     "alter_queue": """select penstock.alter_queue('work', '{"delay_s": 1}')""",
     "drop_queue": "select penstock.drop_queue('none')",
     "purge_queue": "select penstock.purge_queue('work')",
+    "receive_wait": "select penstock.receive_wait('work', 0)",
+    "expect_messages": "select penstock.expect_messages('work')",
+    "redrive": "select penstock.redrive('work')",
+    "create_schedule": """select penstock.create_schedule('s', '{"target": "work", "every": "1h"}')""",
+    "list_schedules": "select penstock.list_schedules()",
+    "pause_schedule": "select penstock.pause_schedule('idle')",
+    "resume_schedule": "select penstock.resume_schedule('idle')",
+    "drop_schedule": "select penstock.drop_schedule('none')",
     "list_topics": "select penstock.list_topics()",
     "create_topic": "select penstock.create_topic('new')",
     "subscribe": "select penstock.subscribe('news', 'work')",
@@ -68,6 +81,7 @@ def user(dsn: str) -> Iterator[User]:
     with user_of(dsn) as user:
         user.one("select penstock.create_queue('work')")
         user.one("select penstock.create_topic('news')")
+        user.one("""select penstock.create_schedule('idle', '{"target": "work", "every": "1h", "status": "paused"}')""")
         yield user
 
 
@@ -135,6 +149,102 @@ class TestTransactions:
 
         assert user.refused(query) == "PS060"
         assert user.one("select penstock.send('work', 'a'::text)") > 0
+
+
+class TestWaiting:
+    def test_a_receive_that_waits_gets_what_is_sent_meanwhile(self, dsn: str, user: User) -> None:
+        tenant = user.one("select current_setting('penstock.tenant')")
+        with psycopg.connect(dsn, autocommit=True) as connection, ThreadPoolExecutor(1) as thread:
+            connection.execute("select set_config('penstock.tenant', %s, false)", [tenant])
+            waiter = User(connection)
+            found = thread.submit(waiter.rows, "select r.body, r.lease > 0 from penstock.receive_wait('work', 20) as r")
+            pid = connection.info.backend_pid
+            while user.one("select wait_event from pg_stat_activity where pid = %s", pid) != "PgSleep":
+                assert not found.done(), found.result()
+            user.one("select penstock.send('work', 'late'::text)")
+
+            assert found.result(10) == [("late", True)]
+
+    def test_without_messages_it_ends_in_time(self, user: User) -> None:
+        began = time.monotonic()
+
+        assert user.rows("select penstock.receive_wait('work', 1)") == []
+        assert 1 <= time.monotonic() - began < 5
+
+    @pytest.mark.parametrize("wait_s", [-1, 21])
+    def test_the_wait_is_bounded(self, user: User, wait_s: int) -> None:
+        assert user.complaint("select penstock.receive_wait('work', %s)", wait_s) == ("PS010", "wait_s")
+
+    def test_a_snapshot_that_never_changes_is_refused(self, user: User) -> None:
+        user.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+
+        assert user.refused("select penstock.receive_wait('work', 20)") == "PS060"
+
+    def test_a_session_that_listens_is_notified(self, dsn: str, user: User) -> None:
+        tenant = user.one("select current_setting('penstock.tenant')")
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("select set_config('penstock.tenant', %s, false)", [tenant])
+            connection.execute("listen penstock_arrivals")
+            waiter = User(connection)
+            announcement = waiter.one("select penstock.expect_messages('work', 30)")
+            assert waiter.rows("select penstock.receive('work')") == []
+
+            user.one("select penstock.send('work', 'now'::text)")
+
+            assert [notice.payload for notice in connection.notifies(timeout=10, stop_after=1)] == [announcement]
+            assert waiter.rows("select r.body from penstock.receive('work') as r") == [("now",)]
+
+
+class TestRedrive:
+    @pytest.fixture(autouse=True)
+    def dead_letters(self, user: User) -> None:
+        user.one("select penstock.create_queue('dead')")
+        user.one("select penstock.alter_queue('work', %s)", Jsonb({"max_receives": 1, "dead_letter_queue": "dead"}))
+        user.one("select penstock.send_batch('work', '{a,b,c}')")
+        for _ in range(2):
+            user.rows("select penstock.receive('work', 0, 10)")
+
+    def test_dead_letters_go_back_to_their_queue(self, user: User) -> None:
+        assert user.one("select penstock.redrive('dead', max_messages => 2)") == 2
+        assert user.one("select penstock.redrive('dead')") == 1
+        assert user.one("select penstock.redrive('dead')") == 0
+        assert user.rows("select p.body from penstock.pop('work', 10) as p") == [("a",), ("b",), ("c",)]
+
+    def test_or_to_another(self, user: User) -> None:
+        user.one("select penstock.create_queue('other')")
+
+        assert user.one("select penstock.redrive('dead', 'other')") == 3
+        assert user.rows("select p.body from penstock.pop('other', 10) as p") == [("a",), ("b",), ("c",)]
+
+    def test_a_rollback_leaves_them(self, user: User) -> None:
+        with undone(user):
+            assert user.one("select penstock.redrive('dead')") == 3
+
+        assert user.one("select m.visible from penstock.metrics('dead') as m") == 3
+
+    def test_one_that_is_being_received_stays(self, user: User) -> None:
+        user.rows("select penstock.receive('dead', 60)")
+
+        assert user.one("select penstock.redrive('dead')") == 2
+
+    def test_a_message_that_came_from_no_queue_is_refused(self, user: User) -> None:
+        user.one("select penstock.send('dead', 'mine'::text)")
+
+        assert user.refused("select penstock.redrive('dead')") == "PS030"
+
+    @pytest.mark.parametrize(
+        ("call", "complaint"),
+        [
+            ("'none'", ("PS021", None)),
+            ("'dead', 'none'", ("PS021", None)),
+            ("'dead', 'dead'", ("PS010", "destination")),
+            ("'dead', max_messages => 0", ("PS010", "max_messages")),
+        ],
+    )
+    def test_mistakes_are_named(self, user: User, call: str, complaint: tuple[str, str | None]) -> None:
+        code, field = user.complaint(f"select penstock.redrive({call})")
+
+        assert (code, field if complaint[1] else None) == complaint
 
 
 class TestSend:

@@ -157,4 +157,5 @@ def _schedule(row: Mapping[str, Any]) -> Schedule:
         revision=row["revision"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        unplanned=row["unplanned"],
     )

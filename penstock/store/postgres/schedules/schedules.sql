@@ -21,7 +21,7 @@ select
   s.id, s.tenant_id, s.name, s.status, s.target_kind, s.target, s.shape, s.given, s.kind, s.expression, s.timezone,
   s.anchor, '' as body, s.is_json, null as headers, s.delay_s, s.priority, s.group_id, s.catchup, s.catchup_limit,
   s.jitter_s, s.failure_threshold, s.next_fire_at, s.due_at, s.last_fire_at, s.fires, s.consecutive_failures,
-  s.last_error, s.revision, s.created_at, s.updated_at
+  s.last_error, s.revision, s.created_at, s.updated_at, s.unplanned
 from penstock.schedules as s
 where s.tenant_id = $1
   and ($2::text is null or s.status = $2)
@@ -56,6 +56,7 @@ set status = $4,
     consecutive_failures = $25,
     last_error = $26,
     updated_at = $27,
+    unplanned = false,
     revision = s.revision + 1
 where s.tenant_id = $1
   and s.id = $2

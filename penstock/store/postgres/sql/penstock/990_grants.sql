@@ -35,7 +35,7 @@ begin
     from pg_proc as p
     where p.pronamespace = 'penstock'::regnamespace
   loop
-    if v_name in ('list_queues', 'list_topics', 'metrics', 'peek') then
+    if v_name in ('list_queues', 'list_schedules', 'list_topics', 'metrics', 'peek') then
       execute format('grant execute on function %s to penstock_reader, penstock_writer, penstock_admin', v_function);
     elsif v_name = 'enqueue_job' then
       execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);
@@ -46,11 +46,14 @@ begin
     -- delete, archive and their batches are inlined into the caller's statement, which then calls delete_one and
     -- finish_batch.
     elsif v_name in (
-      'send', 'send_batch', 'receive', 'pop', 'delete', 'delete_one', 'delete_batch', 'archive',
+      'send', 'send_batch', 'receive', 'receive_wait', 'expect_messages', 'pop', 'delete', 'delete_one', 'delete_batch', 'archive',
       'archive_batch', 'finish_batch', 'change_visibility'
     ) then
       execute format('grant execute on function %s to penstock_writer, penstock_admin', v_function);
-    elsif v_name in ('create_queue', 'alter_queue', 'drop_queue', 'purge_queue') then
+    elsif v_name in (
+      'create_queue', 'alter_queue', 'drop_queue', 'purge_queue', 'redrive', 'create_schedule', 'pause_schedule',
+      'resume_schedule', 'drop_schedule'
+    ) then
       execute format('grant execute on function %s to penstock_admin', v_function);
     end if;
   end loop;
