@@ -44,6 +44,7 @@ if typing.TYPE_CHECKING:
         MultiQueueConsumer,
         RateLimit,
         connect,
+        connect_async,
     )
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "Worker",
     "__version__",
     "connect",
+    "connect_async",
     "current_job",
 ]
 
@@ -104,6 +106,7 @@ _LATER = {
     "RunningJob": "penstock.client",
     "Worker": "penstock.client",
     "connect": "penstock.consumer",
+    "connect_async": "penstock.consumer",
     "current_job": "penstock.client",
 }
 """Names that need other packages, and their modules; they are imported on first use."""

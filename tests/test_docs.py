@@ -587,6 +587,9 @@ def test_every_example_is_run() -> None:
         "transactional_send.sql",
         "jobs_worker.py",
         "worker.py",
+        # By tests/client/test_examples.py.
+        "django_shop.py",
+        "fastapi_shop.py",
         # By tests/spark/processes/test_demo.py and tests/spark/processes/test_cluster.py.
         "pipeline_demo.py",
         "pipeline_demo.sql",

@@ -11,7 +11,7 @@ except ImportError as error:
 from penstock import tracing as tracing
 from penstock.consumer.asynchronous import AsyncConsumer
 from penstock.consumer.messages import Message, RateLimit, UnreadablePayload
-from penstock.consumer.producer import Producer, connect
+from penstock.consumer.producer import AsyncProducer, Producer, connect, connect_async
 from penstock.consumer.several import AsyncMultiQueueConsumer, MultiQueueConsumer
 from penstock.consumer.sync import Consumer
 from penstock.tracing import TraceContext
@@ -19,6 +19,7 @@ from penstock.tracing import TraceContext
 __all__ = [
     "AsyncConsumer",
     "AsyncMultiQueueConsumer",
+    "AsyncProducer",
     "Consumer",
     "Message",
     "MultiQueueConsumer",
@@ -27,4 +28,5 @@ __all__ = [
     "TraceContext",
     "UnreadablePayload",
     "connect",
+    "connect_async",
 ]

@@ -32,7 +32,7 @@ class AsyncWorker(Worker):
     async def start(self) -> None:
         """Consume until `stop`, SIGTERM or SIGINT; the batch under way is finished first."""
         plan = self._plan()
-        with self._signals():
+        with self._signals(), self._beating():
             try:
                 await self._drive(protocol.consume(plan))
             finally:

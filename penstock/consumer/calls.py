@@ -94,6 +94,10 @@ def ticking(source: Source) -> Call:
     return call("tick", queue=source.queue)
 
 
+def touching(source: Source, subconsumer: str) -> Call:
+    return call("touch", **_names(source), subconsumer=subconsumer)
+
+
 def listen(connection: pq.abc.PGconn) -> None:
     """Read what the server said without being asked, and forget it."""
     connection.consume_input()

@@ -29,6 +29,10 @@ select pgque.subscribe(%(queue)s, %(consumer)s)
 -- name: subscribe_subconsumer
 select pgque.subscribe_subconsumer(%(queue)s, %(consumer)s, %(subconsumer)s)
 
+-- name: touch
+select pgque.touch_subconsumer(%(queue)s, %(consumer)s, %(subconsumer)s)
+from set_config('synchronous_commit', 'off', true)
+
 -- name: receive
 select msg_id, batch_id, type, payload, retry_count, created_at, extra1, extra2, extra3, extra4
 from set_config('synchronous_commit', 'off', true), pgque.receive(%(queue)s, %(consumer)s, %(limit)s)

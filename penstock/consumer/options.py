@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,6 +46,8 @@ class Options(TypedDict, total=False):
     """The name of this worker among several that share one position, a batch each."""
     dead_interval: Delay | None
     """Take over the batch of another worker that has been silent for so long."""
+    heartbeat_interval: Delay | None
+    """How often this worker says that it is alive; a third of `dead_interval` unless given."""
     subscribe: bool
     """Register the consumer at the start, from the newest events on, when it is not yet."""
 
@@ -65,6 +68,7 @@ class Settled:
     min_lag: Delay | None = None
     subconsumer: str | None = None
     dead_interval: Delay | None = None
+    heartbeat_interval: Delay | None = None
     subscribe: bool = True
 
     def __post_init__(self) -> None:
@@ -75,8 +79,20 @@ class Settled:
             raise ValueError(f"unhandled must be 'error', 'ack' or 'dead', not {self.unhandled!r}")
         if self.dead_interval is not None and self.subconsumer is None:
             raise ValueError("dead_interval is for cooperative consumers: name the subconsumer too")
+        if self.heartbeat_interval is not None and self.subconsumer is None:
+            raise ValueError("heartbeat_interval is for cooperative consumers: name the subconsumer too")
+        if self.heartbeat_s is not None and not 0 < self.heartbeat_s < (seconds(self.dead_interval) or math.inf):
+            raise ValueError("heartbeat_interval must be longer than 0 and shorter than dead_interval")
         if self.conditional and self.subconsumer is not None:
             raise ValueError("a cooperative consumer takes batches as they come: no min_interval, min_count or min_lag")
+
+    @property
+    def heartbeat_s(self) -> float | None:
+        """Seconds between heartbeats, of cooperative consumers."""
+        if self.heartbeat_interval is not None:
+            return seconds(self.heartbeat_interval)
+        dead_s = seconds(self.dead_interval)
+        return dead_s / 3 if dead_s else None
 
     @property
     def conditional(self) -> bool:

@@ -37,7 +37,7 @@ class SyncWorker(Worker):
     def start(self) -> None:
         """Consume until `stop`, SIGTERM or SIGINT; the batch under way is finished first."""
         plan = self._plan()
-        with self._signals(), self._wakeable():
+        with self._signals(), self._wakeable(), self._beating():
             try:
                 self._drive(protocol.consume(plan))
             finally:

@@ -7,11 +7,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from penstock import tracing
 from penstock.consumer.handlers import EVERYTHING, Function, Handlers
+from penstock.consumer.heartbeat import beating
 from penstock.consumer.messages import DONE, Fate, Message, RateLimit, UnreadablePayload, Verdict
 from penstock.consumer.options import Options, Settled
 from penstock.consumer.protocol import Plan, Source
@@ -73,6 +74,9 @@ class Worker:
 
     def _plan(self) -> Plan:
         return self._options.plan(self._sources, self._handlers)
+
+    def _beating(self) -> AbstractContextManager[None]:
+        return beating(self._dsn, self._sources, self._options.subconsumer, self._options.heartbeat_s)
 
     @property
     def _name(self) -> str:

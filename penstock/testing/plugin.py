@@ -37,7 +37,7 @@ def penstock_tenant(penstock_server: MemoryServer) -> TestTenant:
 
 @pytest.fixture
 def penstock_client(penstock_tenant: TestTenant) -> Iterator[Client]:
-    """A client for jobs."""
+    """A client of the whole API."""
     with penstock_tenant.client() as client:
         yield client
 

@@ -59,8 +59,10 @@ class TestTenant:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead the AWS SDKs and command line here."""
+        """Variables that lead `penstock.Client`, `penstock.App`, the AWS SDKs and command lines here."""
         return {
+            "PENSTOCK_URL": self.url,
+            "PENSTOCK_TOKEN": self.token,
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": self.access_key_id,
             "AWS_SECRET_ACCESS_KEY": self.secret_access_key,

@@ -18,6 +18,8 @@ NOWHERE = "postgresql://nowhere.invalid/none"
         ({"concurrency": 0}, "concurrency must be at least 1"),
         ({"unhandled": "ignore"}, "unhandled must be 'error', 'ack' or 'dead'"),
         ({"dead_interval": 5}, "name the subconsumer"),
+        ({"heartbeat_interval": 5}, "heartbeat_interval is for cooperative"),
+        ({"subconsumer": "a", "dead_interval": 5, "heartbeat_interval": 5}, "shorter than dead_interval"),
         ({"subconsumer": "a", "min_count": 5}, "no min_interval, min_count or min_lag"),
     ],
 )

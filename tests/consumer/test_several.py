@@ -18,7 +18,7 @@ import pytest
 from penstock.consumer import AsyncMultiQueueConsumer, Consumer, Message, MultiQueueConsumer, Producer, connect
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
-from tests.consumer.conftest import PATIENCE_S
+from tests.consumer.conftest import PATIENCE_S, Start
 from tests.consumer.looking import eventually, settled
 
 ROOT = Path(__file__).parents[2]
@@ -106,6 +106,54 @@ def test_workers_that_share_a_position_share_the_work(
             thread.join(PATIENCE_S)
 
     assert sorted(seen) == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("options", "beats"),
+    [
+        ({"dead_interval": 0.3}, True),
+        ({"heartbeat_interval": 0.1}, True),
+        ({"dead_interval": 3600}, False),
+    ],
+    ids=["a third of dead_interval", "given", "not due yet"],
+)
+def test_a_worker_says_that_it_is_alive_while_a_handler_runs(
+    start: Start,
+    producer: Producer,
+    queue: str,
+    admin: psycopg.Connection[Any],
+    options: dict[str, Any],
+    beats: bool,
+) -> None:
+    admin.execute("select pgque.subscribe_subconsumer(%s, 'shop', 'one')", [queue])
+    working, ending = threading.Event(), threading.Event()
+
+    def handle(message: Message) -> None:
+        working.set()
+        ending.wait(PATIENCE_S)
+
+    def active() -> Any:
+        return admin.execute(
+            "select s.sub_active from pgque.subscription as s join pgque.consumer as c on c.co_id = s.sub_consumer"
+            " join pgque.queue as q on q.queue_id = s.sub_queue where q.queue_name = %s and c.co_name = 'shop.one'",
+            [queue],
+        ).fetchone()
+
+    running = start(handle, subconsumer="one", **options)
+    producer.send(queue, 1)
+    assert working.wait(PATIENCE_S)
+    before = active()
+    try:
+        if beats:
+            eventually(lambda: active() > before)
+            before = active()
+            eventually(lambda: active() > before)
+        else:
+            assert active() == before
+    finally:
+        ending.set()
+    running.end()
+    assert running.error is None
 
 
 SCRIPT = """

@@ -16,6 +16,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from penstock.client import AsyncClient
+from penstock.clock import FakeClock
 from penstock.errors import Invalid
 from penstock.mcp_server import create
 from penstock.mcp_server.serving import check_loopback, http_app
@@ -74,6 +75,50 @@ async def repair_a_job(client: Client, http: httpx.AsyncClient) -> None:
     repaired = await call(client, "get_job", job_id=dead["id"])
     assert (repaired["status"], repaired["result"]) == ("completed", {"sent": True})
     assert ("dead jobs", "emails") not in await problems(client)
+
+
+async def test_an_agent_finds_out_why_a_queue_is_stuck() -> None:
+    """A message that no receiver survives stands at the front; behind a limit of one job, a job hangs."""
+    clock = FakeClock()
+    async with running(clock=clock) as live, live.client() as http, agent(live, allow_writes=True) as client:
+        await http.post("/v1/queues", json={"name": "payments", "visibility_timeout": 60})
+        for number in range(3):
+            await http.post("/v1/queues/payments/messages", json={"message": {"payment": number}})
+        for _ in range(4):
+            await http.get("/v1/queues/payments/messages")
+            clock.advance(seconds=61)
+        await http.put("/queues/thumbnails/limits", json={"concurrency": 1})
+        for number in range(2):
+            await http.post("/jobs", json={"queue_name": "thumbnails", "payload": {"picture": number}})
+        hanging = (await http.post("/queues/thumbnails/lease", json={"worker_id": "w1", "lease_seconds": 3600})).json()
+        clock.advance(seconds=400)
+
+        found = await call(client, "overview", stuck_after=300)
+        assert {(one["kind"], one["name"]) for one in found["problems"]} == {
+            *(("queue", "payments"), ("jobs", "thumbnails")),
+        }
+
+        queue = await call(client, "get_queue", queue="payments")
+        assert (queue["visible"], queue["settings"]["max_receives"]) == (3, None)
+        messages = (await call(client, "peek_messages", queue="payments"))["messages"]
+        [poison] = [one for one in messages if one["read_count"] == 4]
+        assert (poison["message"], [one["read_count"] for one in messages]) == ({"payment": 0}, [4, 0, 0])
+        await call(client, "delete_message", queue="payments", message_id=poison["id"])
+        received = (await http.get("/v1/queues/payments/messages?max=3")).json()
+        assert [one["message"]["payment"] for one in received] == [1, 2]
+
+        queue = await call(client, "get_job_queue", queue="thumbnails")
+        counts = queue["counts"]
+        assert (queue["limits"]["concurrency"], counts["pending"], counts["processing"]) == (1, 1, 1)
+        [running_job] = (await call(client, "list_jobs", queue="thumbnails", status="processing"))["jobs"]
+        assert (running_job["id"], running_job["worker_id"]) == (hanging["job"]["id"], "w1")
+        await call(client, "set_job_limits", queue="thumbnails", concurrency=2)
+        leased = await http.post("/queues/thumbnails/lease", json={"worker_id": "w2"})
+        assert leased.json()["job"]["payload"] == {"picture": 1}
+
+        for one in received:
+            await http.delete(f"/v1/queues/payments/messages/{one['id']}")
+        assert (await call(client, "overview", stuck_after=300))["problems"] == []
 
 
 async def whole_session(client: Client, live: Live) -> None:

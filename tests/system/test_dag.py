@@ -1,19 +1,24 @@
-"""A graph of 1 000 jobs with fan-out and fan-in, run by `penstock worker` processes that are killed: each job is
-completed exactly once, and none starts before those it comes after have ended."""
+"""Jobs run by `penstock worker` processes that are killed.
+
+A graph of 1 000 jobs with fan-out and fan-in: each is completed exactly once, and none starts before those it comes
+after have ended. Jobs that take longer than a lease: none is lost, and none is run by two processes at once.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from penstock import Client, Job, NewJob
-from tests.system.dag_tasks import step
+from tests.system.dag_tasks import last, step
 from tests.system.serving import ROOT, Running, environment, serving
 
 WIDTH = 332
@@ -33,8 +38,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Running]:
         yield found
 
 
-def start(url: str) -> subprocess.Popen[bytes]:
+def start(url: str, queue: str = "dag") -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "penstock", "worker", "tests.system.dag_tasks:app", "--lease", "1"]
+    command += ["--queues", queue]
     variables = environment({"PENSTOCK_URL": url, "PENSTOCK_TOKEN": "anyone"})
     return subprocess.Popen(command, cwd=ROOT, env=variables, stderr=subprocess.DEVNULL)
 
@@ -80,18 +86,68 @@ def test_a_graph_of_jobs_outlives_workers_that_are_killed(server: Running) -> No
                     time.sleep(0.05)
             found = {job_id: client.jobs.get(job_id) for job_id in ids}
     finally:
-        for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            with suppress(subprocess.TimeoutExpired):
-                worker.wait(20)
-            worker.kill()
-            worker.wait(10)
+        stop(workers)
 
     assert (len(found), killed) == (1000, KILLS)
     assert [job.result for job in found.values()] == list(range(1000))
     for job in found.values():
         check(job, found)
+
+
+def stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(20)
+        worker.kill()
+        worker.wait(10)
+
+
+@pytest.mark.timeout(120)
+def test_no_job_is_lost_or_run_by_two_at_once_when_workers_are_killed(tmp_path: Path) -> None:
+    journal, count, kills = tmp_path / "journal", 60, 3
+    deaths: dict[int, float] = {}
+    with serving("--memory") as server, Client(server.url, "anyone") as client:
+        workers = [start(server.url, "lasting") for _ in range(PROCESSES)]
+        try:
+            ids = client.jobs.enqueue_many([last.job(n, 1.6, str(journal)) for n in range(count)])
+            give_up = time.monotonic() + GIVE_UP_S
+            for turn in range(kills):
+                # The victim is in the middle of jobs that it has begun since its start.
+                while not _begun(journal, workers[turn % PROCESSES].pid):
+                    assert time.monotonic() < give_up
+                    time.sleep(0.05)
+                victim = workers[turn % PROCESSES]
+                victim.kill()
+                victim.wait(10)
+                deaths[victim.pid] = time.time()
+                workers[turn % PROCESSES] = start(server.url, "lasting")
+            results = [client.jobs.wait(job_id, timeout=GIVE_UP_S) for job_id in ids]
+        finally:
+            stop(workers)
+
+    assert results == list(range(count))
+    runs = _runs(journal, deaths)
+    assert len(runs) > count, "a job that was killed is run again"
+    for number in range(count):
+        mine = sorted((begin, end) for job, begin, end in runs if job == number)
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(mine)), mine
+
+
+def _lines(journal: Path) -> list[tuple[str, int, int, float]]:
+    text = journal.read_text() if journal.exists() else ""
+    return [(what, int(job), int(pid), float(at)) for what, job, pid, at in map(str.split, text.splitlines())]
+
+
+def _begun(journal: Path, pid: int) -> bool:
+    return any(each == pid for _, _, each, _ in _lines(journal))
+
+
+def _runs(journal: Path, deaths: dict[int, float]) -> list[tuple[int, float, float]]:
+    """Each run of a job: when it began, and when it ended or its process was killed."""
+    ends = {(job, pid): at for what, job, pid, at in _lines(journal) if what == "end"}
+    return [(job, at, ends.get((job, pid)) or deaths[pid]) for what, job, pid, at in _lines(journal) if what == "begin"]
 
 
 def check(job: Job, found: dict[str, Job]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from penstock.testing import MemoryServer
 
 SUITE = """
-import httpx, pytest
+import boto3, httpx, penstock, pytest
 
 def test_sqs(penstock_sqs):
     url = penstock_sqs.create_queue(QueueName="same-name")["QueueUrl"]
@@ -37,6 +37,18 @@ def test_sns_to_sqs(penstock_sns, penstock_sqs):
 def test_jobs(penstock_client):
     assert penstock_client.jobs.status(penstock_client.jobs.enqueue("mail", {"to": "ada"})) == "pending"
 
+def test_the_programs_own_clients(penstock_tenant, monkeypatch):
+    for name, value in penstock_tenant.environment.items():
+        monkeypatch.setenv(name, value)
+    app = penstock.App(queue="math")
+    add = app.task(name="add")(lambda x, y: x + y)
+    job_id = add.enqueue(2, 3)
+    app.work(drain=True)
+    assert app.client.jobs.wait(job_id, timeout=5) == 5
+    app.close()
+    boto3.client("sqs").create_queue(QueueName="mine")
+    assert [queue.name for queue in penstock.Client().queues.list()] == ["mine"]
+
 def test_rest(penstock_tenant):
     made = httpx.post(f"{penstock_tenant.url}/v1/queues", json={"name": "q"}, headers=penstock_tenant.headers)
     assert made.status_code == 201
@@ -58,7 +70,7 @@ def test_the_fixtures_serve_a_suite(tmp_path: Path, options: list[str]) -> None:
         timeout=100,
     )
 
-    assert "8 passed" in done.stdout, done.stdout + done.stderr
+    assert "9 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_server_starts_and_stops_within_a_process() -> None:

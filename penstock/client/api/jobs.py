@@ -115,7 +115,9 @@ class JobFailed(Exception):
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        super().__init__(f"job {job.id} is {job.status}" + (f": {job.error_text}" if job.error_text else ""))
+        # The first line: what follows in the job's error_text is the traceback of the task.
+        reason, _, _ = (job.error_text or "").partition("\n")
+        super().__init__(f"job {job.id} is {job.status}" + (f": {reason}" if reason else ""))
 
 
 # Producers
