@@ -23,6 +23,13 @@ RANGES = {
     "max_messages": limits.RECEIVE_LIMIT,
     "max_retries": limits.JOB_RETRIES,
     "unique_s": limits.JOB_UNIQUE_S,
+    "wait_s": limits.RECEIVE_WAIT_S,
+    "priority": limits.PRIORITY,
+    "catchup_limit": limits.SCHEDULE_CATCHUP,
+    "jitter_s": limits.SCHEDULE_JITTER_S,
+    "failure_threshold": limits.SCHEDULE_FAILURES,
+    # A session that listens; the engine has no such thing.
+    "expect_s": (1, 300),
 }
 """What `penstock.check_range` is called with, by the field."""
 

@@ -39,7 +39,7 @@ def test_a_delayed_event_comes_when_it_is_due(
 
 
 def test_a_delay_and_a_moment_do_not_go_together(producer: Producer, queue: str) -> None:
-    with pytest.raises(ValueError, match="either delay or at"):
+    with pytest.raises(ValueError, match="give either delay or at"):
         producer.send_at(queue, "reminder", 1)
     with pytest.raises(ValueError, match="timezone"):
         producer.send_at(queue, "reminder", 1, at=datetime(2030, 1, 1))
@@ -71,7 +71,7 @@ async def test_the_producer_of_asyncio_does_the_same(
         async with producer.batch(queue) as batch:
             batch.send("late", 4, extra4="key")
         await producer.send_at(queue, "due", 5, at=datetime.now(UTC) - timedelta(seconds=1))
-        with pytest.raises(ValueError, match="either delay or at"):
+        with pytest.raises(ValueError, match="give either delay or at"):
             await producer.send_at(queue, "due", 5)
         with pytest.raises(StreamNotFound, match="queue not found"):
             await producer.send("no-such-queue", 1)

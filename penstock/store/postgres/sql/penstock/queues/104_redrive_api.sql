@@ -16,7 +16,7 @@ declare
   v_source penstock.queues := penstock.find_queue(v_tenant, queue);
   v_ids bigint[];
 begin
-  perform penstock.check_range('max_messages', max_messages, 1, 10000);
+  perform penstock.check_range('max_messages', max_messages, 1, 1000);
   perform penstock.check_that('destination', destination is distinct from queue, 'differ from the queue');
   v_ids := array(
     select m.id
