@@ -38,11 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def scratch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Temporary files of Spark are in pytest's folder, which also removes those of killed processes."""
     folder = tmp_path_factory.mktemp("spark")
+    slow = any(item.get_closest_marker("slow") for item in request.session.items)
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("JAVA_HOME", str(quick_java.home(folder)))
+        environment.setenv("JAVA_HOME", str(quick_java.home(folder, archiving=slow)))
         environment.setenv("SPARK_LOCAL_DIRS", str(folder))
         yield
 

@@ -1,7 +1,8 @@
 """Java for Spark sessions that live for seconds.
 
 Only the quick compiler is used: a pipeline run then takes half the processor time. Most classes are loaded from a
-class-data archive that one test process makes for all, also for later runs: that halves the time to start.
+class-data archive, if there is one: that saves 7 s of processor time at each start. To make it takes 56 s, so only runs
+of slow tests do, which start Java many times; later runs use it too.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ spark.stop()
 """
 
 
-def home(own: Path) -> Path:
+def home(own: Path, *, archiving: bool) -> Path:
     """A Java home whose temporary files are in a folder of this test process."""
     java = java_home() / "bin" / "java"
     flags = [*FLAGS, f"-Djava.io.tmpdir={own}"]
-    if (archive := _archive(_shared(), java)) is not None:
+    if (archive := _archive(_shared(), java, archiving)) is not None:
         # Java warns about an archive that does not fit its classes.
         flags += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
     script = own / "java" / "bin" / "java"
@@ -65,17 +66,18 @@ def _shared() -> Path:
     return folder
 
 
-def _archive(shared: Path, java: Path) -> Path | None:
-    """The archive, which the first process makes. None when this Java cannot make one."""
+def _archive(shared: Path, java: Path, archiving: bool) -> Path | None:
+    """The archive, which the first process makes. None when there is none, or this Java cannot make one."""
     of = f"{java} {java.stat().st_mtime_ns} {sys.prefix} {pyspark.__version__}"
     archive = shared / f"{hashlib.sha256(of.encode()).hexdigest()[:16]}.jsa"
-    with archive.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            _make(archive)
-        if not archive.exists():
-            archive.touch()
-    return archive if archive.stat().st_size else None
+    if archiving:
+        with archive.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not archive.exists():
+                _make(archive)
+            if not archive.exists():
+                archive.touch()
+    return archive if archive.exists() and archive.stat().st_size else None
 
 
 def _make(archive: Path) -> None:

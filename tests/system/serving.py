@@ -41,7 +41,7 @@ def penstock(
 class Running:
     """A started server. `said` is what it printed to announce itself, `log` everything on standard error."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str] | prepared.Forked) -> None:
         self.process = process
         self.said = ""
         self.log = ""
@@ -117,6 +117,17 @@ class Running:
             self.log += line
 
 
+def started(command: Sequence[str], more: Mapping[str, str] | None, cwd: Path | None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *command],
+        cwd=cwd,
+        env=environment(more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 @contextmanager
 def serving(
     *arguments: str | Path,
@@ -124,18 +135,14 @@ def serving(
     timeout: float = 45,
     address: Sequence[str] = ("--port", "0"),
     cwd: Path | None = None,
+    fresh: bool = False,
 ) -> Iterator[Running]:
-    """A server that is ready; stopped at the end, if it still runs."""
+    """A server that is ready; stopped at the end, if it still runs. A fresh one is a program that was just started."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        [*COMMAND, "serve", *address, *map(str, arguments)],
-        cwd=cwd,
-        env=environment(more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    command = ["serve", *address, *map(str, arguments)]
+    server = Running(
+        started(command, more, cwd) if fresh else prepared.Forked.with_pipes(command, environment(more), cwd)
     )
-    server = Running(process)
     try:
         server.await_ready(timeout)
         server.ready_after_s = time.monotonic() - began

@@ -65,7 +65,7 @@ def receive_all(client: httpx.Client, queue: str = "work") -> list[str]:
 def test_a_server_in_memory_is_ready_at_once() -> None:
     best = 60.0
     for _ in range(3):
-        with serving("--memory") as server:
+        with serving("--memory", fresh=True) as server:
             best = min(best, _processor_s(server.process.pid))
             assert server.status("/readyz") == 200
             assert server.terminate() == 0
