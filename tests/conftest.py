@@ -12,9 +12,10 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from penstock.clock import FakeClock
-from tests import cluster, effort
+from tests import cluster, effort, plain
 from tests.shared_store import SharedPostgres
 
+plain.read_authorities_once()
 settings.load_profile(effort.QUICK)
 """The option --hypothesis-profile chooses another."""
 

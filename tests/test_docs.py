@@ -19,10 +19,9 @@ from urllib.parse import urlsplit
 import botocore.session
 import psycopg
 import pytest
-import typer
 
 from penstock import config, errors, limits
-from penstock.cli import app, manual
+from penstock.cli import command_line, manual
 from penstock.engine.metrics import Gauge, Histogram, Metrics
 from penstock.engine.topics.filters.conditions import OPERATORS
 from penstock.wire.http.faults import FAULTS
@@ -92,7 +91,7 @@ def options(command: Any) -> set[str]:
     return {name for found in shown for name in (*found.opts, *found.secondary_opts) if name.startswith("--")}
 
 
-EVERY_COMMAND = dict(manual.commands(typer.main.get_command(app)))
+EVERY_COMMAND = dict(manual.commands(command_line()))
 ON_SERVERS = manual.on_servers()
 COMMANDS = {name: found for name, found in EVERY_COMMAND.items() if name not in ON_SERVERS}
 """Those that docs/reference.md describes; docs/cli.md has a generated description of the others."""

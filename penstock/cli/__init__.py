@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -88,7 +88,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    run(_command(), arguments, "penstock")
+    run(command_line(), arguments, "penstock")
 
 
 def run(command: Callable[..., None], arguments: Sequence[str] | None, program: str) -> None:
@@ -102,8 +102,8 @@ def run(command: Callable[..., None], arguments: Sequence[str] | None, program: 
 
 
 @cache
-def _command() -> Callable[..., None]:
-    """Building the commands takes longer than most of them run."""
+def command_line() -> Any:
+    """The whole command line. To build it takes longer than most commands run."""
     return typer.main.get_command(app)
 
 

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
-from penstock.cli import app
+from penstock.cli import command_line
 from penstock.cli.options import SHARED
 
 
@@ -24,7 +22,7 @@ def commands(command: Any, path: str = "penstock") -> Iterator[tuple[str, Any]]:
 
 def on_servers() -> dict[str, Any]:
     """The commands that work on any server or database, and those that name servers."""
-    found = dict(commands(typer.main.get_command(app)))
+    found = dict(commands(command_line()))
     return {
         name: one
         for name, one in found.items()

@@ -7,25 +7,24 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import uvicorn
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
 
 from penstock.client import AsyncClient
 from penstock.clock import FakeClock
 from penstock.errors import Invalid
-from penstock.mcp_server import create
-from penstock.mcp_server.serving import check_loopback, http_app
 from tests.mcp_server.test_tools import agent, call
 from tests.mcp_server.world import furnish
 from tests.plain import PLAIN
 from tests.system.serving import environment
 from tests.wire.conftest import Live, running
 from tests.wire.prompt import PromptServer
+
+if TYPE_CHECKING:
+    from mcp.client import Client
 
 
 @pytest.fixture
@@ -133,6 +132,9 @@ async def test_an_agent_repairs_a_queue_and_a_job(live: Live) -> None:
 
 
 async def test_the_same_over_standard_input_and_output(live: Live) -> None:
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters
+
     arguments = ["-m", "penstock", "mcp", "--url", live.url, "--allow-writes"]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
 
@@ -142,6 +144,9 @@ async def test_the_same_over_standard_input_and_output(live: Live) -> None:
 
 @asynccontextmanager
 async def over_http(live: Live) -> AsyncIterator[int]:
+    from penstock.mcp_server import create
+    from penstock.mcp_server.serving import http_app
+
     bound = socket.create_server(("127.0.0.1", 0))
     port = int(bound.getsockname()[1])
     async with AsyncClient(live.url, "anyone") as api:
@@ -159,6 +164,8 @@ async def over_http(live: Live) -> AsyncIterator[int]:
 
 
 async def test_the_same_over_http(live: Live) -> None:
+    from mcp.client import Client
+
     async with over_http(live) as port, Client(f"http://127.0.0.1:{port}/mcp") as client:
         await whole_session(client, live)
 
@@ -182,10 +189,14 @@ async def test_other_hosts_and_origins_are_refused(live: Live, headers: dict[str
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
 def test_loopback_addresses_are_served(host: str) -> None:
+    from penstock.mcp_server.serving import check_loopback
+
     check_loopback(host)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
 def test_other_addresses_are_not(host: str) -> None:
+    from penstock.mcp_server.serving import check_loopback
+
     with pytest.raises(Invalid, match="loopback"):
         check_loopback(host)

@@ -6,16 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from mcp.client import Client
 
 from penstock.auth import Mode
 from penstock.client import AsyncClient
-from penstock.mcp_server import create
-from penstock.mcp_server.bounds import LARGEST, bounded
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
 from penstock.store.postgres.store import PostgresStore
@@ -24,9 +21,17 @@ from tests.mcp_server.world import furnish, postgres_checksum, sqlite_checksum
 from tests.test_docs import page, plain, rows, section
 from tests.wire.conftest import Live, running
 
+if TYPE_CHECKING:
+    # Imported by the functions that need it: it takes a second, which every test process would spend to list its tests.
+    from mcp.client import Client
+
 
 @asynccontextmanager
 async def agent(live: Live, token: str = "anyone", *, allow_writes: bool = False) -> AsyncIterator[Client]:
+    from mcp.client import Client
+
+    from penstock.mcp_server import create
+
     async with AsyncClient(live.url, token) as api, Client(create(api, "0", allow_writes=allow_writes)) as client:
         yield client
 
@@ -196,6 +201,8 @@ async def test_long_answers_are_cut_and_say_so() -> None:
         async with agent(live) as client:
             found = await call(client, "peek_messages", queue="large", limit=20)
 
+    from penstock.mcp_server.bounds import LARGEST
+
     text = msgspec.json.encode(found)
     assert len(text) <= LARGEST
     assert b"(cut, 5000 characters)" in text
@@ -211,8 +218,12 @@ async def test_long_answers_are_cut_and_say_so() -> None:
     ],
 )
 def test_any_answer_is_bounded(value: dict[str, Any]) -> None:
+    from penstock.mcp_server.bounds import LARGEST, bounded
+
     assert len(msgspec.json.encode(bounded(value))) <= LARGEST
 
 
 def test_numbers_that_a_double_cannot_hold_are_texts() -> None:
+    from penstock.mcp_server.bounds import bounded
+
     assert bounded({"large": 2**63, "small": 7}) == {"large": str(2**63), "small": 7}

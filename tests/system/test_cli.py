@@ -10,14 +10,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import typer
 
-from penstock.cli import app
+from penstock.cli import command_line
 from penstock.config.settings import KNOWN
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from tests.system.serving import environment, penstock
 
-COMMANDS = list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+COMMANDS = list(command_line().commands)
 
 SLOW_IMPORTS = {
     "asyncio",
@@ -72,7 +71,7 @@ def test_every_command_explains_itself(command: str) -> None:
 
 
 def test_the_flags_of_serve_are_those_of_the_settings() -> None:
-    serve = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    serve = command_line().commands["serve"]
     flags = {option.opts[0] for option in serve.params} - {"--config", "--host", "--port"}
 
     assert flags == {found.flag for found in KNOWN.values() if found.flag}

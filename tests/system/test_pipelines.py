@@ -24,7 +24,7 @@ import typer
 from pyspark.errors import PySparkRuntimeError
 from typer.testing import CliRunner
 
-from penstock.cli import app, progress
+from penstock.cli import app, command_line, progress
 from penstock.cli import spark as command
 from penstock.errors import Invalid, Unavailable
 from penstock.model.pipelines import PIPELINES
@@ -61,8 +61,7 @@ def test_help_does_not_wait_for_spark() -> None:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_pipeline_has_a_command_and_says_what_it_does_in_one_way(name: str) -> None:
-    commands: Any = typer.main.get_command(app)
-    found = commands.commands["pipeline"].commands["run"].commands[name]
+    found = command_line().commands["pipeline"].commands["run"].commands[name]
     summary = (pipeline_class(name).__doc__ or "").splitlines()[0]
 
     assert pipeline_class(name).name == name

@@ -45,11 +45,13 @@ def changes(*told: tuple[int, str, str, int]) -> pa.Table:
     })  # fmt: skip
 
 
-BATCHES = [
-    changes((1, "a", "INSERT", 1), (2, "b", "INSERT", 2)),
-    changes((1, "a2", "UPDATE", 3), (3, "c", "INSERT", 4)),
-    changes((3, "c", "DELETE", 5)),
-]
+@pytest.fixture(scope="module")
+def batches() -> list[pa.Table]:
+    return [
+        changes((1, "a", "INSERT", 1), (2, "b", "INSERT", 2)),
+        changes((1, "a2", "UPDATE", 3), (3, "c", "INSERT", 4)),
+        changes((3, "c", "DELETE", 5)),
+    ]
 
 
 def into_current(table: LakeTable, rows: pa.Table, batch: int) -> None:
@@ -64,25 +66,25 @@ def into_history(table: LakeTable, rows: pa.Table, batch: int) -> None:
     ("own", "merge"), [(CURRENT, into_current), (HISTORY, into_history)], ids=["current", "history"]
 )
 def test_a_merge_that_lost_to_the_same_batch_is_not_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: tuple[Column, ...], merge: Merge
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: tuple[Column, ...], merge: Merge, batches: list[pa.Table]
 ) -> None:
     """As when a second run of the pipeline begins while the first is still in a batch."""
     alone, raced = LakeTable(str(tmp_path / "alone"), own), LakeTable(str(tmp_path / "raced"), own)
     for table in (alone, raced):
         table.make(COLUMNS)
-    for number, rows in enumerate(BATCHES):
+    for number, rows in enumerate(batches):
         merge(alone, rows, number)
-    merge(raced, BATCHES[0], 0)
+    merge(raced, batches[0], 0)
     execute = TableMerger.execute
 
     def beaten(merger: TableMerger) -> Any:
         monkeypatch.setattr(TableMerger, "execute", execute)
         for number in (1, 2):
-            merge(LakeTable(raced.path, own), BATCHES[number], number)
+            merge(LakeTable(raced.path, own), batches[number], number)
         return execute(merger)
 
     monkeypatch.setattr(TableMerger, "execute", beaten)
-    merge(raced, BATCHES[1], 1)
+    merge(raced, batches[1], 1)
 
     assert rows_of(raced) == rows_of(alone)
 
