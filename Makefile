@@ -31,7 +31,7 @@ serve: $(RUNTIME) ## Start the server on an embedded PostgreSQL
 test: $(DEVELOPMENT) tools ## Run all tests except the slow ones
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
 
-# Those that draw random examples run again, with four times as many. Two processes at once: most of these tests start
+# Those that draw random examples run again, with eight times as many. Two processes at once: most of these tests start
 # Spark, which gives its Python processes ten seconds to start.
 SLOW_JOBS ?= 2
 test-slow: $(DEVELOPMENT) tools ## Run the slow tests: crashes, clusters, chaos, the demo, many random examples

@@ -1,4 +1,4 @@
-"""How many random examples a test draws: a quarter of its number in `make test`, all of it in `make test-slow`."""
+"""How many random examples a test draws: an eighth of its number in `make test`, all of it in `make test-slow`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ QUICK = "quick"
 THOROUGH = "thorough"
 
 settings.register_profile(THOROUGH, max_examples=ALL)
-settings.register_profile(QUICK, max_examples=ALL // 4)
+settings.register_profile(QUICK, max_examples=ALL // 8)
 
 
 def examples(most: int) -> int:

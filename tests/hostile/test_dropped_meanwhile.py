@@ -12,10 +12,12 @@ import pytest
 from tests.wire.conftest import Live, build_store, running
 
 ROUNDS = 10
+FEW_OR_ALL = pytest.mark.parametrize("rounds", [3, pytest.param(ROUNDS, marks=pytest.mark.slow)])
 BLOCKED = "select exists (select from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid)))"
 
 
-async def test_a_stream_that_comes_and_goes(request: pytest.FixtureRequest) -> None:
+@FEW_OR_ALL
+async def test_a_stream_that_comes_and_goes(request: pytest.FixtureRequest, rounds: int) -> None:
     stream = f"/v1/streams/gone-{secrets.token_hex(4)}"
     paths = ["", "/health", "/consumers", "/dead-letters", "/consumers/c/batch"]
     async with running(store=build_store("postgres", request)) as live, live.client() as client:
@@ -31,7 +33,7 @@ async def test_a_stream_that_comes_and_goes(request: pytest.FixtureRequest) -> N
                 statuses.add((await client.post(f"{stream}/events", json={"type": "t", "payload": 1})).status_code)
 
         tasks = [asyncio.create_task(look(path)) for path in paths] + [asyncio.create_task(send())]
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             await client.post("/v1/streams", json={"name": stream.rpartition("/")[2]})
             await client.post(f"{stream}/consumers", json={"name": "c"})
             statuses.add((await client.delete(stream)).status_code)

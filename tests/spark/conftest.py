@@ -1,7 +1,7 @@
 """One Spark session for all these tests: it takes ten seconds to start.
 
-Tests that run whole pipelines on it are slow ones. Those of the data sources and of the lake, and those of the parts of
-pipelines that need no Spark, belong to every run.
+Tests that run whole pipelines or streaming queries on it are slow ones, and those of object stores. The others of the
+data sources and of the lake, and those of parts that need no Spark, belong to every run.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ SMALL = {
 
 HERE = Path(__file__).parent
 WHOLE_PIPELINES = ("change_data", "importing", "insights", "pipelines", "tables")
+STREAMING = ("lake/test_object_store.py", "lake/test_older_lakes.py", "lake/test_stream.py", "reading/test_stream.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folders = [HERE / name for name in WHOLE_PIPELINES]
+    slow = {HERE / name for name in (*WHOLE_PIPELINES, *STREAMING)}
     for item in items:
-        if item.path.parent in folders and "spark" in getattr(item, "fixturenames", ()):
+        if slow & {item.path, item.path.parent} and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 

@@ -55,7 +55,10 @@ def test_rest(penstock_tenant):
 """
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param([], id="one process"), pytest.param(["-n", "2"], id="xdist", marks=pytest.mark.slow)],
+)
 def test_the_fixtures_serve_a_suite(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
 

@@ -20,7 +20,7 @@ from tests.system.serving import ROOT, Running
 from tests.third_party.celery_app import VISIBILITY_TIMEOUT_S, application
 from tests.third_party.environment import client_environment, eventually
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 class Crew:

@@ -12,7 +12,7 @@ import pytest
 from tests.system.serving import Running
 from tests.third_party.environment import CACHE, client_environment, only_one
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 """The first run downloads the SDK."""
 
 HERE = Path(__file__).parent / "javascript"

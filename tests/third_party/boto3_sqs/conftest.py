@@ -18,10 +18,12 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the four pairs of store and protocol, three are quick enough for every run."""
+    """Of the four pairs of store and protocol, three are quick enough for every run; two, with many clients."""
     for item in items:
-        if item.path.is_relative_to(HERE) and "postgres-query" in item.name:
-            item.add_marker(pytest.mark.slow)
+        if item.path.is_relative_to(HERE):
+            slow = "query" if item.path.name == "test_many_at_once.py" else "postgres-query"
+            if slow in item.name:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
