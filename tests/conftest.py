@@ -28,10 +28,14 @@ READING = ("reading", "writing", "lake", "running")
 """Folders of tests/spark that share one Spark session; the others share another one."""
 
 
+SECONDS = {"spark": 0.6, "third_party": 0.4, "system": 0.5, "cli": 0.3, "mcp_server": 0.3, "consumer": 0.15}
+"""What a test of these folders takes, about; others take little."""
+
+
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file run in one process and share their servers and data. Those of Spark share two sessions.
 
-    The largest group is started first, so the other processes share the remaining tests meanwhile.
+    The group that takes longest is started first, so no process is still busy when the others have ended.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -42,6 +46,14 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         if folder == "processes":
             return "processes that start Spark"
         return "spark, reading" if folder in READING else "spark"
+
+    def _assign_work_unit(self, node: object) -> None:
+        self.workqueue.move_to_end(max(self.workqueue, key=self._seconds), last=False)
+        super()._assign_work_unit(node)
+
+    def _seconds(self, scope: str) -> float:
+        names: list[str] = list(self.workqueue[scope])
+        return len(names) * SECONDS.get(names[0].split("/")[1], 0.05)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.cli.database import Database
@@ -21,6 +20,7 @@ from penstock.client import Client
 from penstock.config import Settings
 from penstock.errors import Invalid, NotFound
 from tests import cluster
+from tests.cli_runner import CliRunner
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -22,7 +22,6 @@ import psycopg
 import pytest
 import typer
 from pyspark.errors import PySparkRuntimeError
-from typer.testing import CliRunner
 
 from penstock.cli import app, command_line, progress
 from penstock.cli import spark as command
@@ -34,6 +33,7 @@ from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.run import Run
 from penstock.spark.pipelines.run_log import described, scrubbed
 from penstock.store.postgres.migrate import migrate
+from tests.cli_runner import CliRunner
 from tests.system.serving import environment, penstock
 from tests.test_docs import COMMANDS, EVERY_COMMAND, options, page, plain, quoted, rows, section
 

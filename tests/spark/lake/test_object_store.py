@@ -22,12 +22,12 @@ import pytest
 from botocore.exceptions import ClientError
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from penstock.spark import lake
 from penstock.spark.lake.checkpoints import checkpoints_of, remember_checkpoints
 from penstock.spark.lake.storage import filesystem
+from tests.cli_runner import CliRunner, Result
 from tests.spark import streams
 from tests.spark.lake.object_store import BUCKET, SECRET, ObjectStore
 from tests.spark.lake.racing import BATCHES, RACERS, race

@@ -14,7 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.table import TableMerger
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from penstock.spark import lake
@@ -22,6 +21,7 @@ from penstock.spark.lake.folder import Folder
 from penstock.spark.lake.options import lake_options
 from penstock.spark.lake.sink import LakeWriter
 from penstock.spark.options import OptionError
+from tests.cli_runner import CliRunner, Result
 
 
 @pytest.fixture
