@@ -20,7 +20,7 @@ from penstock.client import Client
 from penstock.config import Settings
 from penstock.errors import Invalid, NotFound
 from tests import cluster
-from tests.cli_runner import CliRunner
+from tests.cli.runner import CliRunner
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -33,7 +33,7 @@ from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.run import Run
 from penstock.spark.pipelines.run_log import described, scrubbed
 from penstock.store.postgres.migrate import migrate
-from tests.cli_runner import CliRunner
+from tests.cli.runner import CliRunner
 from tests.system.serving import environment, penstock
 from tests.test_docs import COMMANDS, EVERY_COMMAND, options, page, plain, quoted, rows, section
 

@@ -27,7 +27,7 @@ from penstock.cli import app
 from penstock.spark import lake
 from penstock.spark.lake.checkpoints import checkpoints_of, remember_checkpoints
 from penstock.spark.lake.storage import filesystem
-from tests.cli_runner import CliRunner, Result
+from tests.cli.runner import CliRunner, Result
 from tests.spark import streams
 from tests.spark.lake.object_store import BUCKET, SECRET, ObjectStore
 from tests.spark.lake.racing import BATCHES, RACERS, race

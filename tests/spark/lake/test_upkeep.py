@@ -21,7 +21,7 @@ from penstock.spark.lake.folder import Folder
 from penstock.spark.lake.options import lake_options
 from penstock.spark.lake.sink import LakeWriter
 from penstock.spark.options import OptionError
-from tests.cli_runner import CliRunner, Result
+from tests.cli.runner import CliRunner, Result
 
 
 @pytest.fixture
