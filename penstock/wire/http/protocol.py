@@ -535,7 +535,7 @@ class PenstockProtocol(HttpToolsProtocol):
                     return self._in_turn(request, shared.turns, caller)
         return self._serve(request)
 
-    async def _in_turn(self, request: Request, turns: Turns, caller: bytes) -> Response:
+    async def _in_turn(self, request: Request, turns: Turns, caller: int) -> Response:
         turn = await turns.take(caller)
         try:
             answer = self._serve(request)

@@ -22,31 +22,34 @@ _SIGNED = b"AWS4-"
 _KEY = b"Credential="
 
 
-def caller_of(request: Request) -> bytes | None:
-    """What tells callers apart before their credentials are verified; None for requests without any.
+def caller_of(request: Request) -> int | None:
+    """A number that tells callers apart before their credentials are verified; None for requests without any.
 
-    Everybody can name the access key of another, so there the address counts too.
+    Everybody can name the access key of another, so there the address counts too. A hash, because the header can be
+    long, and thousands of made-up ones are remembered.
     """
     given = request.found.get(b"authorization")
-    if given is None or not given.startswith(_SIGNED):
-        return given
+    if given is None:
+        return None
+    if not given.startswith(_SIGNED):
+        return hash(given)
     start = given.find(_KEY) + len(_KEY)
     address = request.client[0] if request.client is not None else ""
-    return given[start : given.find(b"/", start)] + address.encode()
+    return hash((given[start : given.find(b"/", start)], address))
 
 
 class Turns:
     def __init__(self, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:
         self._at_once = at_once
         self._wait_s = wait_s
-        self._active: set[bytes] = set()
-        self._before: set[bytes] = set()
+        self._active: set[int] = set()
+        self._before: set[int] = set()
         self.crowded = False
         """Whether more than one caller was active lately."""
-        self._running: dict[bytes, int] = {}
-        self._lines: dict[bytes, deque[asyncio.Future[None]]] = {}
+        self._running: dict[int, int] = {}
+        self._lines: dict[int, deque[asyncio.Future[None]]] = {}
 
-    def note(self, caller: bytes) -> None:
+    def note(self, caller: int) -> None:
         """The caller is active."""
         if caller not in self._active and len(self._active) < MOST_CALLERS:
             self._active.add(caller)
@@ -57,7 +60,7 @@ class Turns:
         self._before, self._active = self._active, set()
         self.crowded = len(self._before) > 1
 
-    async def take(self, caller: bytes) -> Turn:
+    async def take(self, caller: int) -> Turn:
         """Wait for a turn; `RateLimited` when it does not come in time."""
         running = self._running.get(caller, 0)
         if running >= self._at_once:
@@ -78,7 +81,7 @@ class Turns:
             self._running[caller] = running + 1
         return Turn(self, caller)
 
-    def leave(self, caller: bytes) -> None:
+    def leave(self, caller: int) -> None:
         """A turn ends: the next in line has it."""
         line = self._lines.get(caller)
         while line:
@@ -97,7 +100,7 @@ class Turns:
 class Turn:
     """Ends once, with its request or after `RUN_S`."""
 
-    def __init__(self, turns: Turns, caller: bytes) -> None:
+    def __init__(self, turns: Turns, caller: int) -> None:
         self._turns: Turns | None = turns
         self._caller = caller
         self._timer = asyncio.get_running_loop().call_later(RUN_S, self.end)

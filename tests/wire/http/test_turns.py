@@ -21,7 +21,7 @@ from tests.wire.raw import connected, request
 def test_a_caller_that_is_alone_is_not_in_a_crowd() -> None:
     turns = Turns()
     seen: list[bool] = []
-    for caller in (b"one", b"one", b"two", b"two", b"two"):
+    for caller in (1, 1, 2, 2, 2):
         turns.note(caller)
         seen.append(turns.crowded)
         turns.sweep()
@@ -31,16 +31,16 @@ def test_a_caller_that_is_alone_is_not_in_a_crowd() -> None:
 
 async def test_what_is_beyond_the_limit_waits_for_its_turn_in_order() -> None:
     turns = Turns(at_once=1)
-    first = await turns.take(b"one")
+    first = await turns.take(1)
     order: list[int] = []
 
     async def wait(number: int) -> None:
-        turn = await turns.take(b"one")
+        turn = await turns.take(1)
         order.append(number)
         turn.end()
 
     waiting = [asyncio.create_task(wait(number)) for number in range(3)]
-    (await turns.take(b"two")).end()  # others do not wait for it
+    (await turns.take(2)).end()  # others do not wait for it
     await asyncio.sleep(0)
     assert order == []
     first.end()
@@ -53,21 +53,21 @@ async def test_what_is_beyond_the_limit_waits_for_its_turn_in_order() -> None:
 
 async def test_what_waits_too_long_is_refused() -> None:
     turns = Turns(at_once=1, wait_s=0.01)
-    turn = await turns.take(b"one")
+    turn = await turns.take(1)
 
     with pytest.raises(RateLimited):
-        await turns.take(b"one")
+        await turns.take(1)
     turn.end()
-    (await turns.take(b"one")).end()
+    (await turns.take(1)).end()
     assert (turns._running, turns._lines) == ({}, {})
 
 
 @pytest.mark.parametrize("came", [False, True])
 async def test_a_turn_of_a_client_that_left_goes_to_the_next(came: bool) -> None:
     turns = Turns(at_once=1)
-    turn = await turns.take(b"one")
-    gone = asyncio.create_task(turns.take(b"one"))
-    following = asyncio.create_task(turns.take(b"one"))
+    turn = await turns.take(1)
+    gone = asyncio.create_task(turns.take(1))
+    following = asyncio.create_task(turns.take(1))
     await asyncio.sleep(0)
     if came:
         turn.end()
@@ -83,13 +83,13 @@ async def test_a_turn_of_a_client_that_left_goes_to_the_next(came: bool) -> None
 async def test_a_request_that_waits_on_purpose_gives_its_turn_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RUN_S", 0.01)
     turns = Turns(at_once=1)
-    await turns.take(b"one")
+    await turns.take(1)
 
-    (await asyncio.wait_for(turns.take(b"one"), 1)).end()
+    (await asyncio.wait_for(turns.take(1), 1)).end()
 
 
 def test_a_signed_caller_is_its_key_and_its_address() -> None:
-    def caller(header: bytes, address: str) -> bytes | None:
+    def caller(header: bytes, address: str) -> int | None:
         made = Request("GET", "/", b"", [(b"authorization", header)], True)
         made.client = (address, 1)
         return caller_of(made)
@@ -108,7 +108,7 @@ async def test_requests_of_a_busy_caller_are_refused_and_others_are_served() -> 
         async with connected(live.port) as one, connected(live.port) as other:
             assert [(await one.ask(each)).status for each in ask] == [200, 200]
             await until(lambda: turns._running == {})
-            await turns.take(f"Bearer {tokens[0]}".encode())
+            await turns.take(hash(f"Bearer {tokens[0]}".encode()))
             refused = await one.ask(ask[0])
             served = await other.ask(ask[1])
 
