@@ -85,12 +85,14 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         checked: list[str] = []
 
         def start(pipeline: Pipeline) -> None:
+            from penstock.server.telemetry import exporting
             from penstock.spark.pipelines.preflight import check_settings, prepared
 
             check_settings(pipeline, follow=follow, lake=lake, checkpoints=checkpoints)
             with (
                 nullcontext(checked[0]) if checked else _postgres(settings) as url,
                 prepared(pipeline, url=url, lake=lake, local=remote is None) as claims,
+                exporting(settings, "penstock pipeline"),
                 spark_session(master, remote, spark_settings, verbose) as spark,
             ):
                 run_with_display(
@@ -102,6 +104,10 @@ def on_spark(command: Callable[..., None]) -> Callable[..., None]:
         with one_line_errors(verbose):
             # Before the command imports PySpark, which takes seconds. Starting an embedded PostgreSQL takes longer.
             check_reachable(master, remote)
+            if settings.otlp_enabled:
+                from penstock.server.telemetry import check_traces
+
+                check_traces(settings)
             if settings.store == "postgres":
                 with _postgres(settings) as url:
                     checked.append(url)

@@ -127,7 +127,7 @@ class AsyncWorker(Worker):
             rows = await (await self._open.execute(*call)).fetchall()
             if calls.nothing(rows):
                 return []
-        return calls.messages(step.source, rows)
+        return self._received(step.source, calls.messages(step.source, rows))
 
     async def _tick(self) -> bool:
         made = [await (await self._open.execute(*calls.ticking(source))).fetchone() for source in self._sources]
@@ -167,7 +167,7 @@ class AsyncWorker(Worker):
         if handler is None:
             return self._judge_unhandled(message)
         try:
-            with traced(message):
+            with traced(message, self._consumer_of(message)):
                 result = handler.call(message, self._open) if handler.transactional else handler.call(message)
                 if isawaitable(result):
                     await result

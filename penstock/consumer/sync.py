@@ -137,7 +137,7 @@ class SyncWorker(Worker):
             rows = self._open.execute(*call).fetchall()
             if calls.nothing(rows):
                 return []
-        return calls.messages(step.source, rows)
+        return self._received(step.source, calls.messages(step.source, rows))
 
     def _tick(self) -> bool:
         made = [self._open.execute(*calls.ticking(source)).fetchone() for source in self._sources]
@@ -171,7 +171,7 @@ class SyncWorker(Worker):
         if handler is None:
             return self._judge_unhandled(message)
         try:
-            with traced(message):
+            with traced(message, self._consumer_of(message)):
                 handler.call(message, self._open) if handler.transactional else handler.call(message)
         except Exception as error:
             return failure(message, error)

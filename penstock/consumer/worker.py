@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from penstock import tracing
 from penstock.consumer.handlers import EVERYTHING, Function, Handlers
@@ -16,6 +17,7 @@ from penstock.consumer.heartbeat import beating
 from penstock.consumer.messages import DONE, Fate, Message, RateLimit, UnreadablePayload, Verdict
 from penstock.consumer.options import Options, Settled
 from penstock.consumer.protocol import Plan, Source
+from penstock.tracing.measuring import BATCH, LATENCY, measure
 
 log = logging.getLogger("penstock.consumer")
 
@@ -82,14 +84,21 @@ class Worker:
     def _name(self) -> str:
         return f"penstock consumer {self._sources[0].consumer}"
 
+    def _received(self, source: Source, messages: list[Message]) -> list[Message]:
+        measure(BATCH, len(messages), {"queue": source.queue, "consumer": source.consumer})
+        return messages
+
     def _hear(self, _: object) -> None:
         self._heard = True
+
+    def _consumer_of(self, message: Message) -> str:
+        return next(source.consumer for source in self._sources if source.queue == message.queue)
 
     def _judge_unhandled(self, message: Message) -> Verdict:
         choice = self._options.unhandled
         with self._counting:
             self.unhandled[message.type] += 1
-        consumer = next(source.consumer for source in self._sources if source.queue == message.queue)
+        consumer = self._consumer_of(message)
         log.log(
             logging.INFO if choice == "ack" else logging.ERROR,
             "no handler for type %r: stream %s, consumer %s, event %s, %s",
@@ -103,11 +112,14 @@ class Worker:
 
 
 @contextmanager
-def traced(message: Message) -> Iterator[None]:
+def traced(message: Message, consumer: str) -> Iterator[None]:
     """A handler runs in a child of the producer's trace. Its verdict counts from here on: it may be a second try."""
     message.verdict = DONE
-    with tracing.processing(message.queue, message.trace, {"messaging.message.id": str(message.msg_id)}):
+    about = {"messaging.message.id": str(message.msg_id), "messaging.consumer.group.name": consumer}
+    with tracing.processing(message.queue, message.trace, about):
         yield
+    taken_s = max((datetime.now(UTC) - message.created_at).total_seconds(), 0.0)
+    measure(LATENCY, taken_s, {"queue": message.queue, "consumer": consumer})
 
 
 def failure(message: Message, error: Exception) -> Verdict:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -44,13 +44,34 @@ async def tracing(settings: Settings) -> AsyncIterator[Tracer | None]:
     if not settings.otlp_enabled:
         yield None
         return
-    check_traces(settings)
-    from penstock.tracing.spans import open_tracer
-
-    tracer = open_tracer(settings.otlp_endpoint, settings.otlp_sample_rate, service=SERVICE, version=version())
-    log.info("exporting traces", extra={"endpoint": settings.otlp_endpoint, "sample_rate": settings.otlp_sample_rate})
+    tracer = _open(settings, SERVICE)
     try:
         yield tracer
     finally:
         # In a thread: a receiver that does not answer must not hold up the rest.
         await asyncio.to_thread(tracer.close)
+
+
+@contextmanager
+def exporting(settings: Settings, service: str) -> Iterator[None]:
+    """Have this program record spans, if the settings ask for it: for commands that are programs of their own."""
+    if not settings.otlp_enabled:
+        yield
+        return
+    tracer = _open(settings, service)
+    from opentelemetry import trace
+
+    trace.set_tracer_provider(tracer.provider)
+    try:
+        yield
+    finally:
+        tracer.close()
+
+
+def _open(settings: Settings, service: str) -> Tracer:
+    check_traces(settings)
+    from penstock.tracing.spans import open_tracer
+
+    tracer = open_tracer(settings.otlp_endpoint, settings.otlp_sample_rate, service=service, version=version())
+    log.info("exporting traces", extra={"endpoint": settings.otlp_endpoint, "sample_rate": settings.otlp_sample_rate})
+    return tracer

@@ -5,6 +5,6 @@ imported only by processes that export traces.
 """
 
 from penstock.tracing.context import TraceContext, context_of
-from penstock.tracing.joining import current, processing, use
+from penstock.tracing.joining import current, is_on, processed, processing, use
 
-__all__ = ["TraceContext", "context_of", "current", "processing", "use"]
+__all__ = ["TraceContext", "context_of", "current", "is_on", "processed", "processing", "use"]

@@ -7,7 +7,7 @@ Elsewhere a context travels along all the same, so that the trace of a producer 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -56,13 +56,7 @@ def processing(
             yield
         return
     outer = api.set_span_in_context(api.INVALID_SPAN if parent is None else api.NonRecordingSpan(_remote(api, parent)))
-    about = {
-        "messaging.system": NAME,
-        "messaging.operation.name": "process",
-        "messaging.operation.type": "process",
-        "messaging.destination.name": destination,
-        **(attributes or {}),
-    }
+    about = {**_about(destination), **(attributes or {})}
     tracer = api.get_tracer(NAME)
     span = tracer.start_span(f"process {destination}", context=outer, kind=api.SpanKind.CONSUMER, attributes=about)
     if not span.is_recording() and (parent is None or span.get_span_context().span_id == int(parent.span_id, 16)):
@@ -72,6 +66,45 @@ def processing(
         return
     with api.use_span(span, end_on_exit=True, record_exception=True, set_status_on_exception=True):
         yield
+
+
+def is_on() -> bool:
+    """Whether this program records spans."""
+    api = _api()
+    return api is not None and not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
+
+
+def processed(
+    destination: str,
+    contexts: Sequence[TraceContext],
+    start_ns: int,
+    end_ns: int,
+    attributes: Mapping[str, str | int] | None = None,
+) -> None:
+    """The span of a batch that was handled in the past: a child of its only producer, or linked to several."""
+    api = _api()
+    if api is None:
+        return
+    parent = api.NonRecordingSpan(_remote(api, contexts[0])) if len(contexts) == 1 else api.INVALID_SPAN
+    links = [api.Link(_remote(api, each)) for each in contexts] if len(contexts) > 1 else []
+    span = api.get_tracer(NAME).start_span(
+        f"process {destination}",
+        context=api.set_span_in_context(parent),
+        kind=api.SpanKind.CONSUMER,
+        attributes={**_about(destination), **(attributes or {})},
+        links=links,
+        start_time=start_ns,
+    )
+    span.end(end_ns)
+
+
+def _about(destination: str) -> dict[str, str | int]:
+    return {
+        "messaging.system": NAME,
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": destination,
+    }
 
 
 def _child(parent: TraceContext | None) -> TraceContext | None:

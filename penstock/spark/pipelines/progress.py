@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,8 @@ class QueryProgress:
     streams: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What the source last said about each stream: its lag, the events of its last batch, the age of its last tick."""
     last: Entry | None = None
+    on_batch: Callable[[str | None, Entry], None] | None = None
+    """Called with the name of the query and every trigger that had rows."""
     id: str = field(init=False)
     name: str | None = field(init=False)
 
@@ -67,10 +69,12 @@ class QueryProgress:
     def _add(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             rows = _rows(entry)
+            if rows and self.on_batch is not None:
+                self.on_batch(self.name, entry)
             self.rows += rows
             self.batches += rows > 0
             for source in entry["sources"]:
-                self.positions.update(_positions(source.get("endOffset")))
+                self.positions.update(positions_of(source.get("endOffset")))
                 self.skipped.update(_skipped(source.get("latestOffset")))
                 self.streams.update(_streams(source.get("latestOffset")))
 
@@ -114,7 +118,7 @@ def _position(offset: Mapping[str, Any]) -> StreamPosition:
     return {"tick": int(offset["tick"]), **({"queue": int(offset["queue"])} if "queue" in offset else {})}
 
 
-def _positions(offset: Any) -> dict[str, StreamPosition]:
+def positions_of(offset: Any) -> dict[str, StreamPosition]:
     """Positions of a source of this package; empty for other sources."""
     try:
         return {stream: _position(each) for stream, each in _parsed(offset).items()}

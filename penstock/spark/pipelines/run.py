@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.lake.checkpoints import checkpoints_of, remember_checkpoints
+from penstock.spark.pipelines.batch_spans import BatchSpans
 from penstock.spark.pipelines.causes import cause
 from penstock.spark.pipelines.claims import ClaimedError, Claims
 from penstock.spark.pipelines.pipeline import Pipeline
@@ -59,6 +60,7 @@ class Run:
         self.results: list[dict[str, Any]] = []
         """A short table for the user. It is stored with the run."""
         self.interval_s: float = pipeline.interval_s if interval_s is None else interval_s
+        self._spans = BatchSpans(url, pipeline.owner, pipeline.name)
         self._claims = claims
         self._checkpoints = checkpoints
         self._stop = threading.Event()
@@ -205,10 +207,12 @@ class Run:
 
     def _watched(self, query: StreamingQuery) -> QueryProgress:
         """The progress of a query. One that is started again, as in rounds, continues its counts."""
-        watched = QueryProgress(query)
+        watched = QueryProgress(query, on_batch=self._spans.add)
         before = next((each for each in self._queries if each.id == watched.id), None)
         if before is not None:
-            watched = QueryProgress(query, before.rows, before.batches, before.positions, before.skipped)
+            watched = QueryProgress(
+                query, before.rows, before.batches, before.positions, before.skipped, on_batch=self._spans.add
+            )
         # One assignment: the reporter's thread reads the list at the same time.
         self._queries = [*(each for each in self._queries if each is not before), watched]
         return watched

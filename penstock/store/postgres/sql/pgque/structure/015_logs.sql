@@ -8,6 +8,7 @@ create or replace function pgque.log_event(
 )
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
