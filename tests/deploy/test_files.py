@@ -93,23 +93,6 @@ def test_prometheus_and_the_proxy_know_every_node() -> None:
     assert all({"alert", "expr", "for", "labels", "annotations"} == rule.keys() for rule in rules["groups"][0]["rules"])
 
 
-def test_the_manifests_fit_together() -> None:
-    deployment, service = yaml.safe_load_all((DEPLOY / "kubernetes" / "penstock.yaml").read_text())
-    template = deployment["spec"]["template"]
-    [container] = template["spec"]["containers"]
-    labels = template["metadata"]["labels"]
-    assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == labels
-    assert container["ports"][0]["containerPort"] == 9324
-    assert {container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")} == {
-        "/readyz",
-        "/livez",
-    }
-    variables = {found["name"]: found.get("value", "postgresql://u@h/d") for found in container["env"]}
-    settings = load(variables)
-    assert (settings.store, settings.auth_mode) == ("postgres", "token")
-    assert template["spec"]["terminationGracePeriodSeconds"] > settings.drain_s
-
-
 def test_the_unit_of_systemd_is_valid(tmp_path: Path) -> None:
     unit = (DEPLOY / "systemd" / "penstock.service").read_text()
     assert load(dict(re.findall(r"(PENSTOCK_\w+)=(\S+)", unit))).store == "embedded"

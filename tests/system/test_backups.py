@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,85 +18,132 @@ from tests.cli.commands import penstock
 from tests.system.serving import Running, serving
 
 
-class Load:
-    """Sends to a server until it is told to stop, and counts what was acknowledged."""
+@dataclass
+class Acknowledged:
+    """Everything that a server has confirmed so far."""
 
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
+    messages: list[int] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+    schedules: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    events: int = 0
+    """Events 1 to this were sent to the stream."""
+    position: int = 0
+    """Events up to this one were acknowledged by the consumer."""
+
+
+class Load:
+    """Uses a server until it is told to stop, and notes what was acknowledged."""
+
+    def __init__(self, client: httpx.Client, *, streams: bool) -> None:
+        self._client, self._streams = client, streams
         self._stop = threading.Event()
         self._some = threading.Event()
-        self.acknowledged = 0
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+        self.done = Acknowledged()
+        self._post("/v1/queues", {"name": "orders"})
+        self._post("/v1/queues", {"name": "reports"})
+        if streams:
+            self._post("/v1/streams", {"name": "audit"})
+            self._post("/v1/streams/audit/consumers", {"name": "shop"})
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        for number in range(20_000):
-            if self._stop.is_set():
-                return
-            answer = self._client.post("/v1/queues/orders/messages", json={"message": {"order": number}})
-            assert answer.status_code == 201
-            self.acknowledged += 1
-            if self.acknowledged >= 20:
-                self._some.set()
+        try:
+            for number in range(1, 5_000):
+                if self._stop.is_set():
+                    return
+                with self._lock:
+                    self._step(number)
+                if number >= 60:
+                    self._some.set()
+        except BaseException as error:
+            self._error = error
+            self._some.set()
 
-    def wait_for_some(self) -> int:
-        assert self._some.wait(30)
-        return self.acknowledged
+    def _step(self, number: int) -> None:
+        done = self.done
+        done.messages.append(self._post("/v1/queues/orders/messages", {"message": {"order": number}})["id"])
+        if number % 3 == 0:
+            done.jobs.append(self._post("/jobs", {"queue_name": "emails", "payload": number})["job_id"])
+        if number % 20 == 0:
+            name = f"nightly-{number}"
+            self._post("/v1/schedules", {"name": name, "cron": "0 2 * * *", "target": "reports"})
+            done.schedules.append(name)
+            done.tokens.append(self._post("/v1/tokens", {"name": f"t{number}", "scopes": ["send"]})["id"])
+        if self._streams and number % 2 == 0:
+            self._post("/v1/streams/audit/events", {"payload": done.events + 1})
+            done.events += 1
+        if self._streams and number % 25 == 0:
+            batch = self._client.get("/v1/streams/audit/consumers/shop/batch?wait=5").json()
+            if batch["batch_id"] is not None:
+                self._post(f"/v1/streams/audit/consumers/shop/batches/{batch['batch_id']}/ack", None)
+                done.position = batch["events"][-1]["payload"]
+
+    def _post(self, path: str, body: Any) -> Any:
+        answer = self._client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def wait_for_some(self) -> Acknowledged:
+        assert self._some.wait(60)
+        assert self._error is None, self._error
+        with self._lock:
+            return copy.deepcopy(self.done)
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(30)
+        assert self._error is None, self._error
 
 
-def prepare(client: httpx.Client, *, streams: bool) -> None:
-    def post(path: str, body: Any) -> Any:
-        answer = client.post(path, json=body)
-        assert answer.is_success, answer.text
-        return answer.json() if answer.content else None
-
-    post("/v1/queues", {"name": "orders"})
-    post("/v1/queues", {"name": "reports"})
-    post("/v1/schedules", {"name": "nightly", "cron": "0 2 * * *", "target": "reports"})
-    post("/v1/tokens", {"name": "billing", "scopes": ["send"]})
-    for number in range(5):
-        post("/jobs", {"queue_name": "emails", "payload": number})
-    if streams:
-        post("/v1/streams", {"name": "audit"})
-        post("/v1/streams/audit/consumers", {"name": "shop"})
-        for expected in ("first", "second"):
-            post("/v1/streams/audit/events", {"payload": expected})
-            if expected == "first":
-                batch = client.get("/v1/streams/audit/consumers/shop/batch?wait=10").json()
-                assert [event["payload"] for event in batch["events"]] == ["first"]
-                post(f"/v1/streams/audit/consumers/shop/batches/{batch['batch_id']}/ack", None)
-
-
-def backed_up_under_load(server: Running, store: tuple[str, str], file: Path, *, streams: bool) -> int:
-    """Back up while messages arrive; the number that was acknowledged before the backup began."""
-    with server.client() as client, server.client() as sender:
-        prepare(client, streams=streams)
-        load = Load(sender)
+def backed_up_under_load(server: Running, store: tuple[str, str], file: Path, *, streams: bool) -> Acknowledged:
+    """Back up while everything arrives; what was acknowledged before the backup began."""
+    with server.client() as client:
+        load = Load(client, streams=streams)
         try:
             before = load.wait_for_some()
             done = penstock("backup", str(file), *store)
             assert done.code == 0, done
         finally:
             load.stop()
-    assert load.acknowledged > before
+    assert len(load.done.messages) > len(before.messages)
     return before
 
 
-def check_restored(store: tuple[str, str], before: int) -> None:
+def check_restored(store: tuple[str, str], before: Acknowledged) -> None:
     def listed(*command: str) -> Any:
         done = penstock(*command, "--json", *store)
         assert done.code == 0, done
         return json.loads(done.out)
 
-    counts = {found["queue"]: found for found in listed("queue", "list")}
-    assert counts["orders"]["visible"] >= before
-    assert [found["name"] for found in listed("schedule", "list")] == ["nightly"]
-    assert [found["name"] for found in listed("token", "list")] == ["billing"]
-    assert len(listed("job", "list", "--queue", "emails")) == 5
+    messages: set[int] = set()
+    while found := listed("queue", "receive", "orders", "--max", "1000", "--delete"):
+        messages |= {one["id"] for one in found}
+    assert set(before.messages) <= messages
+    assert set(before.jobs) <= {found["id"] for found in listed("job", "list", "--queue", "emails", "--limit", "1000")}
+    assert set(before.schedules) <= {found["name"] for found in listed("schedule", "list")}
+    assert set(before.tokens) <= {found["id"] for found in listed("token", "list")}
+    assert len(before.messages) >= 60
+    assert all((before.jobs, before.schedules, before.tokens))
+
+
+def check_positions(dsn: str, before: Acknowledged) -> None:
+    """The consumer continues where it was: it gets every event after its position, in order, and none before."""
+    received: list[int] = []
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("select pgque.tick_now('audit')")
+        while rows := connection.execute(
+            "select batch_id, payload from pgque.receive('audit', 'shop', 1000) order by msg_id"
+        ).fetchall():
+            received += [int(payload) for _, payload in rows]
+            connection.execute("select pgque.ack(%s)", [rows[0][0]])
+    assert received, "the consumer got nothing"
+    assert received == list(range(received[0], received[-1] + 1))
+    assert before.position < received[0]
+    assert received[-1] >= before.events
 
 
 @pytest.mark.slow
@@ -108,10 +157,9 @@ def test_an_embedded_postgresql_is_restored_with_the_positions_of_its_streams(tm
     assert restored.code == 0, restored
     again = penstock("restore", str(file), *new)
     assert (again.code, "holds data already" in again.err) == (1, True)
-    with serving(*new) as server, server.client() as client:
+    with serving(*new):
         check_restored(new, before)
-        batch = client.get("/v1/streams/audit/consumers/shop/batch?wait=10").json()
-        assert [event["payload"] for event in batch["events"]] == ["second"]
+        check_positions(penstock("sql", "url", *new).out.strip(), before)
 
 
 def test_a_sqlite_file_is_restored(tmp_path: Path) -> None:
@@ -135,6 +183,7 @@ def test_a_dump_is_restored_into_an_empty_database(migrated_database: str, fresh
     restored = penstock("restore", str(file), *new)
     assert restored.code == 0, restored
     check_restored(new, before)
+    check_positions(fresh_database, before)
 
 
 def test_what_cannot_be_backed_up_or_restored_is_refused(tmp_path: Path) -> None:
