@@ -1,4 +1,4 @@
-"""`penstock backup` and `penstock restore`."""
+"""`penstock backup`, `penstock restore` and `penstock upgrade`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.options import on_store
+from penstock.cli.options import DryRun, on_store
 from penstock.cli.output import say
 from penstock.config import Settings
 
@@ -42,3 +42,27 @@ def restore(
         " transactions as the old one; copy the whole PostgreSQL with pg_basebackup to keep the positions of streams"
     )
     raise typer.Exit(PARTIAL)
+
+
+@on_store
+def upgrade(
+    settings: Settings,
+    old_programs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Directory of the old PostgreSQL, if this release has it no more."),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Move the data of the embedded PostgreSQL to the newest major version. No server may be running on it."""
+    from penstock.server import backups
+
+    before, after = backups.versions(settings)
+    if before == after:
+        say(f"the data is of PostgreSQL {after}, which is the newest")
+    elif dry_run:
+        say(f"the data would be moved from PostgreSQL {before} to {after}")
+    else:
+        kept = backups.upgrade(settings, old_programs)
+        say(
+            f"moved the data from PostgreSQL {before} to {after}; the old data is in {kept}, delete it when all is well"
+        )

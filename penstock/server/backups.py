@@ -9,12 +9,15 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from penstock.config import Settings
 from penstock.errors import Conflict, Invalid, NotFound, Unsupported
 from penstock.server.direct import require_files
 from penstock.server.stores import database, describe
+
+if TYPE_CHECKING:
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
 CLUSTER, DUMP, SQLITE = b"\x1f\x8b", b"PGDMP", b"SQLite format 3\0"
 """How the files begin: a copy of an embedded PostgreSQL, a dump of another one, and a SQLite file."""
@@ -72,6 +75,25 @@ def restore(settings: Settings, source: Path) -> bool:
             case _:
                 raise Invalid(f"{source} is not a backup that {describe(settings)} can be restored from")
     return True
+
+
+def versions(settings: Settings) -> tuple[int, int]:
+    """The major versions of PostgreSQL: of the data, and of this release."""
+    return _embedded(settings).versions()
+
+
+def upgrade(settings: Settings, old_programs: Path | None) -> Path | None:
+    """Move the data to the PostgreSQL of this release; where the old data is."""
+    return _embedded(settings).upgrade(old_programs)
+
+
+def _embedded(settings: Settings) -> EmbeddedPostgres:
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
+
+    if settings.store != "embedded":
+        raise Unsupported("only the embedded PostgreSQL is upgraded by this command; upgrade your own as usual")
+    require_files(settings)
+    return EmbeddedPostgres(settings.data or default_directory())
 
 
 def _restore_cluster(settings: Settings, file: IO[bytes]) -> None:

@@ -50,6 +50,48 @@ def aws(service: str, server: Running) -> Any:
     return session.client(service, endpoint_url=server.url)
 
 
+def archive(dsn: str, environment: dict[str, str], lake: Path) -> None:
+    command = ["pipeline", "run", "archive", "--stream", "audit", "--lake", str(lake), "--database-url", dsn]
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *command],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def check_journey(receiver: Receiver, root: TraceContext) -> None:
+    """Each span is a child of the one before."""
+    seen = receiver.one
+    journey = [
+        seen("checkout", "program"),
+        seen("send orders", "penstock"),
+        seen("process orders", "program"),
+        seen("POST /v1/events/{routing_key}", "penstock"),
+        seen("publish orders.made", "penstock"),
+        seen("POST", "penstock"),
+        seen("webhook", "program"),
+        seen("POST /v1/jobs", "penstock"),
+        seen("enqueue emails", "penstock"),
+        seen("process emails", "program"),
+        seen("POST /v1/streams/{name}/events", "penstock"),
+        seen("send audit", "penstock"),
+        seen("process audit", "penstock pipeline"),
+    ]
+    assert {span.context.trace_id for span in journey} == {root.trace_id}
+    for parent, child in pairwise(journey):
+        assert child.parent == parent.context.span_id, f"{child.name} is no child of {parent.name}"
+    assert journey[0].parent is None
+    assert seen("publish order-events").parent == journey[2].context.span_id
+    batch = journey[-1]
+    assert (batch.kind, batch.error) == ("consumer", None)
+    assert batch.attributes["messaging.consumer.group.name"] == "archive"
+    assert batch.attributes["messaging.batch.message_count"] == 1
+    assert batch.attributes["penstock.spark.batch"] == 0
+
+
 async def test_a_trace_begins_in_boto3_and_ends_in_a_batch_of_spark(
     server: Running,
     receiver: Receiver,
@@ -99,41 +141,5 @@ async def test_a_trace_begins_in_boto3_and_ends_in_a_batch_of_spark(
         await asyncio.wait_for(worker.serve(), 30)
         client.streams.tick("audit")
     program.provider.force_flush()
-    command = ["pipeline", "run", "archive", "--stream", "audit", "--lake", str(tmp_path / "lake")]
-    done = await asyncio.to_thread(
-        lambda: subprocess.run(
-            [sys.executable, "-m", "penstock", *command, "--database-url", migrated_database],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-    )
-    assert done.returncode == 0, done.stderr
-
-    seen = receiver.one
-    journey = [
-        seen("checkout", "program"),
-        seen("send orders", "penstock"),
-        seen("process orders", "program"),
-        seen("POST /v1/events/{routing_key}", "penstock"),
-        seen("publish orders.made", "penstock"),
-        seen("POST", "penstock"),
-        seen("webhook", "program"),
-        seen("POST /v1/jobs", "penstock"),
-        seen("enqueue emails", "penstock"),
-        seen("process emails", "program"),
-        seen("POST /v1/streams/{name}/events", "penstock"),
-        seen("send audit", "penstock"),
-        seen("process audit", "penstock pipeline"),
-    ]
-    assert {span.context.trace_id for span in journey} == {root.trace_id}
-    for parent, child in pairwise(journey):
-        assert child.parent == parent.context.span_id, f"{child.name} is no child of {parent.name}"
-    assert journey[0].parent is None
-    assert seen("publish order-events").parent == journey[2].context.span_id
-    batch = journey[-1]
-    assert (batch.kind, batch.error) == ("consumer", None)
-    assert batch.attributes["messaging.consumer.group.name"] == "archive"
-    assert batch.attributes["messaging.batch.message_count"] == 1
-    assert batch.attributes["penstock.spark.batch"] == 0
+    await asyncio.to_thread(archive, migrated_database, environment, tmp_path / "lake")
+    check_journey(receiver, root)

@@ -16,6 +16,7 @@ import stat
 import subprocess
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,11 +51,26 @@ def find_installation(version: int | None = None) -> Installation:
         )
     found = {}
     for root in Path(spec.submodule_search_locations[0]).glob("pginstall*"):
-        if (match := re.fullmatch(r"pginstall(\d+)", root.name)) and (root / "bin" / "postgres").exists():
-            found[int(match[1])] = Installation(int(match[1]), root)
+        if (match := re.fullmatch(r"pginstall(\d*)", root.name)) and (root / "bin" / "postgres").exists():
+            # The wheel's first PostgreSQL has no number in its name. New clusters are of the newest.
+            major = int(match[1]) if match[1] else installed_at(root).version
+            found[major] = Installation(major, root)
     if not found:
         raise Unavailable(f"The package {WHEEL} holds no PostgreSQL that Penstock knows")
     return found.get(version or 0) or found[max(found)]
+
+
+@cache
+def installed_at(root: Path) -> Installation:
+    """The PostgreSQL whose programs are in `bin` below this directory."""
+    try:
+        said = subprocess.run([str(root / "bin" / "postgres"), "--version"], capture_output=True, text=True).stdout
+    except OSError as error:
+        raise Unavailable(f"there is no PostgreSQL in {root}: {error.strerror}") from error
+    found = re.search(r"\(PostgreSQL\) (\d+)", said)
+    if found is None:
+        raise Unavailable(f"{root} does not hold a PostgreSQL that can be run here")
+    return Installation(int(found[1]), root)
 
 
 def choose_account(user: str | None, data: Path) -> Account:

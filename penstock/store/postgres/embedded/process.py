@@ -103,11 +103,13 @@ def launched(command: list[str], account: Account, directory: Path) -> list[str]
     return [sys.executable, "-I", "-S", str(launch.__file__), *who, *command]
 
 
-def complete(command: list[str], account: Account, directory: Path, text: str = "") -> str:
+def complete(
+    command: list[str], account: Account, directory: Path, text: str = "", *, password: str | None = None
+) -> str:
     """Run to the end and return what it said."""
     done = subprocess.run(
         launched(command, account, directory),
-        env=_environment(),
+        env=_environment() | ({"PGPASSWORD": password} if password is not None else {}),
         input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

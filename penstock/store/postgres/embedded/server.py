@@ -28,16 +28,18 @@ from types import MappingProxyType
 from typing import IO, NamedTuple
 from urllib.parse import quote
 
-from penstock.errors import Conflict, Unavailable
+from penstock.errors import Conflict, NotFound, Unavailable
 from penstock.store.postgres.embedded.binaries import (
     Account,
     Installation,
     can_pass,
     choose_account,
     find_installation,
+    installed_at,
     reachable,
 )
 from penstock.store.postgres.embedded.process import Process, complete, launched
+from penstock.store.postgres.embedded.upgrading import has_checksums, move
 
 NAME = "penstock"
 """Of the superuser and of the database."""
@@ -165,6 +167,41 @@ class EmbeddedPostgres:
             unfinished.rename(self._data)
             _sync_directory(self._directory)
 
+    def versions(self) -> tuple[int, int]:
+        """The major versions of the data, and of the newest programs."""
+        try:
+            return int((self._data / "PG_VERSION").read_text()), find_installation().version
+        except FileNotFoundError:
+            raise NotFound(f"{self._directory} holds no data") from None
+
+    def upgrade(self, old_programs: Path | None = None) -> Path | None:
+        """Move the data to the newest PostgreSQL with pg_upgrade; the directory with the old data, or None.
+
+        `old_programs` holds `bin` of the old PostgreSQL, when the package has it no more.
+        """
+        with self._guard, self._alone():
+            before, after = self.versions()
+            if before == after:
+                return None
+            if self.alive():
+                raise Conflict(f"a server uses {self._directory}; stop it first")
+            account = choose_account(self._user, self._data)
+            old = find_installation(before) if old_programs is None else installed_at(old_programs)
+            if old.version != before:
+                raise Unavailable(
+                    f"{self._directory} holds the data of PostgreSQL {before}, whose programs are not in this package: "
+                    "name the directory that has them in bin by --old-programs"
+                )
+            new = reachable(find_installation(), account)
+            unfinished = self._make_cluster(new, account, like=self._data, old=old)
+            self._single_user(new, account, unfinished, self._password_file.read_text())
+            move(reachable(old, account), new, account, self._directory, self._password_file.read_text())
+            kept = self._directory / f"postgresql.{before}"
+            self._data.rename(kept)
+            unfinished.rename(self._data)
+            _sync_directory(self._directory)
+            return kept
+
     def alive(self) -> bool:
         return self._postmaster() is not None
 
@@ -228,24 +265,32 @@ class EmbeddedPostgres:
             if not self._password_file.exists():
                 self._single_user(installation, account, self._data, self._new_password())
             return
-        # Built aside and renamed when whole: a crash in the middle leaves nothing that looks like a cluster.
-        unfinished = self._directory / "postgresql.new"
-        if unfinished.exists():
-            shutil.rmtree(unfinished)
-        unfinished.mkdir(mode=0o700)
-        os.chown(unfinished, account.uid, account.gid)
-        where = _as_seen_by(account, unfinished)
-        initdb = [installation.program("initdb"), "-D", where]
-        # The methods given here never serve: the file is replaced before the server first runs.
-        options = ["--username", NAME, "--auth-local=peer", "--auth-host=reject", "--no-locale", "--encoding=UTF8"]
-        complete([*initdb, *options, "--no-sync", "--no-instructions"], account, unfinished)
-        (unfinished / "pg_hba.conf").write_text("local all all scram-sha-256\nlocal replication all scram-sha-256\n")
+        unfinished = self._make_cluster(installation, account)
+        initdb = [installation.program("initdb"), "-D", _as_seen_by(account, unfinished)]
         password = self._password_file.read_text() if self._password_file.exists() else self._new_password()
         self._single_user(installation, account, unfinished, password, f"create database {NAME}")
         if self._settings.get("fsync") != "off":
             complete([*initdb, "--sync-only"], account, unfinished)
         unfinished.rename(self._data)
         _sync_directory(self._directory)
+
+    def _make_cluster(
+        self, installation: Installation, account: Account, like: Path | None = None, old: Installation | None = None
+    ) -> Path:
+        """A new cluster, built aside: a crash in the middle leaves nothing that looks like a cluster in use."""
+        unfinished = self._directory / "postgresql.new"
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(mode=0o700)
+        os.chown(unfinished, account.uid, account.gid)
+        # The methods given here never serve: the file is replaced before the server first runs.
+        options = ["--username", NAME, "--auth-local=peer", "--auth-host=reject", "--no-locale", "--encoding=UTF8"]
+        if like is not None and old is not None:
+            options.append("--data-checksums" if has_checksums(old, account, like) else "--no-data-checksums")
+        initdb = [installation.program("initdb"), "-D", _as_seen_by(account, unfinished)]
+        complete([*initdb, *options, "--no-sync", "--no-instructions"], account, unfinished)
+        (unfinished / "pg_hba.conf").write_text("local all all scram-sha-256\nlocal replication all scram-sha-256\n")
+        return unfinished
 
     def _new_password(self) -> str:
         password = secrets.token_hex(32)
