@@ -23,6 +23,12 @@ METRICS_S = 40.0
 _METRIC = re.compile(r'(\w+)\{queue="([^"]+)",tenant="(\w+)"\} ([0-9.e+]+)')
 
 
+def _is_settled(shown: dict[str, float], total: int | None) -> bool:
+    """Whether the gauges of a queue are newer than its last change."""
+    left = [shown.get(name) for name in ("queue_depth", "queue_in_flight", "queue_delayed")]
+    return left == [0, 0, 0] and shown.get("queue_sent_messages") == total
+
+
 class Drain:
     def __init__(
         self, recorder: Recorder, urls: list[str], dsn: str, access: Access, say: Callable[[str], None]
@@ -35,6 +41,7 @@ class Drain:
         self._rest = Rest(recorder, urls, access.token)
         self._other = Rest(recorder, urls, access.other_token)
         self._done = 0
+        self._totals: dict[str, int] = {}
 
     def _of(self, queue: str) -> Rest:
         return self._other if queue == queues.OTHER else self._rest
@@ -75,7 +82,8 @@ class Drain:
             return False
         for queue in FACTS:
             path, rest = f"/v1/queues/{name_of(queue)}", self._of(queue)
-            rest._call("counts", queue, {}, lambda rest=rest, path=path: rest.ask("GET", path))  # type: ignore[misc]
+            counted = rest._call("counts", queue, {}, lambda rest=rest, path=path: rest.ask("GET", path))  # type: ignore[misc]
+            self._totals[queue] = counted.result["total_messages"]
         return True
 
     def _metrics(self) -> None:
@@ -83,7 +91,7 @@ class Drain:
         due = time.monotonic() + METRICS_S
         while True:
             shown = self._shown()
-            settled = all(shown.get(queue, {}).get("queue_depth") == 0 for queue in FACTS)
+            settled = all(_is_settled(shown.get(queue, {}), self._totals.get(queue)) for queue in FACTS)
             if settled or time.monotonic() > due:
                 break
             time.sleep(0.5)

@@ -59,7 +59,7 @@ async def give_access(dsn: str) -> Access:
         other = await tenants.create("two")
         _, token = await tenants.create_token(DEFAULT_TENANT, "fire", everything)
         key, secret = await tenants.create_token(DEFAULT_TENANT, "fire", everything, aws=True)
-        _, other_token = await tenants.create_token(other.id, "fire", everything)
+        _, other_token = await tenants.create_token(other.id, "fire", frozenset({Scope.ADMIN}))
     finally:
         await store.close()
     return Access(token, key.prefix, secret, other_token)
