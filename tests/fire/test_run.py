@@ -31,10 +31,24 @@ def left_behind(mark: str) -> list[str]:
 @pytest.mark.timeout(600)
 def test_all_guarantees_hold_in_a_short_run_and_no_process_is_left(tmp_path: Path) -> None:
     mark = uuid4().hex
-    options = ["--seconds", "8", "--seed", "5", "--nodes", "1", "--rate", "20", "--keep", str(tmp_path)]
-    kinds = ["--fault", "kill server", "--fault", "kill postgres"]
+    options = [
+        "--seconds",
+        "10",
+        "--seed",
+        "5",
+        "--nodes",
+        "1",
+        "--rate",
+        "20",
+        "--every",
+        "2",
+        "--keep",
+        str(tmp_path),
+    ]
+    chosen = ("kill server", "kill postgres", "fill disk", "cut during answers", "flood")
+    kinds = [word for kind in chosen for word in ("--fault", kind)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fire", *options, *kinds],
+        [sys.executable, "-m", "tests.fire", *options, *kinds, "--keep", str(tmp_path)],
         cwd=ROOT,
         env=environment({MARK: mark}),
         capture_output=True,

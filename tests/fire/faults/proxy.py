@@ -39,6 +39,12 @@ class Proxy:
         asyncio.set_event_loop(self._loop)
         self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, sock=self._listener))
         self._loop.run_forever()
+        self._server.close()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.close()
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
