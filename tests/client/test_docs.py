@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import signal
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock import Client, JobFailed, NewJob
+from penstock import Client, Job, JobFailed, NewJob, RunningJob, Worker
+from penstock.client import LeasedJob
+from penstock.client.running import Lease
 from tests.system.serving import Running, environment, serving
-from tests.test_docs import DOCUMENTED_ADDRESS, ROOT, blocks, page, plain, rows, section
+from tests.test_docs import DOCUMENTED_ADDRESS, ROOT, blocks, page, plain, quoted, rows, section
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,21 @@ def test_every_option_of_a_job_is_documented() -> None:
     documented = [plain(row[0]) for row in rows(section(page("docs/client.md"), "## Enqueue"))]
 
     assert documented == [field.name for field in dataclasses.fields(NewJob)][2:]
+
+
+def test_everything_of_workers_and_running_jobs_is_documented() -> None:
+    table = dict[str, list[str]]()
+    for row in rows(section(page("docs/client.md"), "## Work")):
+        for name in quoted(row[0]):
+            table.setdefault(name.partition("(")[0], row)
+    options = [name for name, each in inspect.signature(Worker).parameters.items() if each.kind is each.KEYWORD_ONLY]
+    job = Job(id="1", queue_name="q", status="processing", max_retries=0)
+    running = RunningJob(LeasedJob(job=job, lease_token="t"), Lease(30, 0.0), lambda: None)
+    # What the worker alone uses.
+    inner = {"reported", "take_report", "report_again", "tasks", "transport"}
+
+    assert set(table) == ({name for name in dir(running) if not name.startswith("_")} | set(options)) - inner
+    assert [int(table[name][1]) for name in ("concurrency", "lease_s", "poll_s", "grace_s")] == [10, 30, 20, 30]
 
 
 def test_the_worker_of_jobs_runs_and_stops_in_good_order(server: Running) -> None:

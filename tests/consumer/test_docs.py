@@ -101,3 +101,10 @@ def test_a_page_names_the_package_to_install() -> None:
 
     assert "[consumer]" in command
     assert "\nconsumer = [" in Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
+
+
+def test_everything_of_a_message_is_documented() -> None:
+    table = [row for row in rows(section(page("docs/consumers.md"), "## Consume")) if len(row) == 2]
+    documented = {name.partition("(")[0] for row in table for name in quoted(row[0])}
+
+    assert documented == {name for name in dir(penstock.consumer.Message) if not name.startswith("_")} | {"verdict"}
