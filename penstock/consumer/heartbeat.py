@@ -15,6 +15,8 @@ from penstock.consumer.protocol import Source
 
 log = logging.getLogger("penstock.consumer")
 
+END_S = 1.0
+
 
 @contextmanager
 def beating(dsn: str, sources: Sequence[Source], subconsumer: str | None, interval_s: float | None) -> Iterator[None]:
@@ -35,7 +37,8 @@ def beating(dsn: str, sources: Sequence[Source], subconsumer: str | None, interv
         yield
     finally:
         stopping.set()
-        thread.join()
+        # It may be connecting to a server that does not answer; it ends with the process then.
+        thread.join(END_S)
 
 
 def _beat(dsn: str, sources: Sequence[Source], subconsumer: str, interval_s: float, stopping: threading.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -35,12 +36,15 @@ def worker(tenant: TestTenant, folder: Path, *arguments: str) -> Iterator[None]:
         [sys.executable, "-m", "penstock", "worker", *arguments],
         env=environment({"PENSTOCK_URL": tenant.url, "PENSTOCK_TOKEN": tenant.token}),
         cwd=folder,
+        start_new_session=True,
     )
     try:
         yield
     finally:
         process.terminate()
         process.wait(30)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 @pytest.mark.parametrize("name", ["docs/tasks.md", "docs/migrate/oban.md"])

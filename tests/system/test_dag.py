@@ -119,9 +119,9 @@ def test_no_job_is_lost_or_run_by_two_at_once_when_workers_are_killed(tmp_path: 
                     assert time.monotonic() < give_up
                     time.sleep(0.05)
                 victim = workers[turn % PROCESSES]
+                deaths[victim.pid] = time.time()
                 victim.kill()
                 victim.wait(10)
-                deaths[victim.pid] = time.time()
                 workers[turn % PROCESSES] = start(server.url, "lasting")
             results = [client.jobs.wait(job_id, timeout=GIVE_UP_S) for job_id in ids]
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -65,6 +66,8 @@ def load(name: str) -> App:
 
 def _reloading(arguments: Sequence[str]) -> int:
     """Run the same command, and run it again whenever a Python file below the current folder changes."""
+    # As Ctrl-C does: the command is stopped too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     while True:
         before = _changes()
         child = subprocess.Popen([sys.executable, "-m", "penstock", *arguments])
