@@ -11,7 +11,8 @@ from starlette.responses import Response, StreamingResponse
 from penstock.errors import PenstockError
 from penstock.web import security
 
-EVERY_S = 1.0
+EVERY_S = 0.5
+"""A change shows within a second: half of it for this pause, the rest for asking, rendering and the browser."""
 LASTS_S = 600.0
 """A stream ends after ten minutes; the page opens another one."""
 QUIET_S = 15.0

@@ -36,6 +36,8 @@ STATUSES: dict[type[PenstockError], int] = {
     errors.PenstockError: 500,
 }
 MOST_FIELDS = 2000
+KEEP_LIVE_S = 0.4
+"""Shorter than the pause between two looks of a live page."""
 PAGES = (
     ("/", "Overview"),
     ("/ui/queues", "Queues"),
@@ -184,7 +186,7 @@ class Site:
             context = template.new_context(self._values(page, call))
             return "".join(template.blocks["live"](context))
 
-        return await self.shared.get(key, 0.9, ask)
+        return await self.shared.get(key, KEEP_LIVE_S, ask)
 
     def action(self, act: Action, view: View) -> Endpoint:
         """Serve a form. When it is refused, `view` shows its page again with the reason and what was entered."""

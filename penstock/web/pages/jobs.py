@@ -18,7 +18,7 @@ from penstock.web.forms import actor_of, audited, check_typed_name
 from penstock.web.site import Call, Page, Site, path_of
 
 ROWS = 50
-KEEP_COUNTS_S = 0.9
+KEEP_COUNTS_S = 0.4
 STATUSES = tuple(status for status in JobStatus if status is not JobStatus.FAILED)
 ACTED = {JobStatus.DEAD: "matching-retried", JobStatus.PENDING: "matching-cancelled"}
 """Statuses whose jobs can be acted on together, and the word of what is reported."""

@@ -24,7 +24,7 @@ from penstock.web.site import Call, Page, Site
 FULLEST = 8
 MOST_PROBLEMS = 20
 EXHAUSTED = 20
-KEEP_COUNTS_S = 0.9
+KEEP_COUNTS_S = 0.4
 KEEP_WAITED_S = 15.0
 
 

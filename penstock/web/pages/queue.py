@@ -111,7 +111,7 @@ class QueuePages:
         if not queue.fifo:
             return ()
         tenant, follow = call.principal.tenant, self._site.engine.follow
-        return await self._site.shared.get(("groups", tenant, queue.id), 0.9, lambda: follow.groups(tenant, queue.name))
+        return await self._site.shared.get(("groups", tenant, queue.id), 0.4, lambda: follow.groups(tenant, queue.name))
 
     async def show_redrive(self, call: Call) -> Page:
         """The preview of a redrive: how many messages go where."""

@@ -11,7 +11,7 @@ from penstock.engine import Engine
 from penstock.model import Queue, QueueCounts, TenantId
 from penstock.web.shared import Shared
 
-KEEP_COUNTS_S = 0.9
+KEEP_COUNTS_S = 0.4
 KEEP_SETTINGS_S = 5.0
 PAGE = 1000
 

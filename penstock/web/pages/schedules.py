@@ -58,7 +58,7 @@ class SchedulePages:
         if status and status not in {one.value for one in ScheduleStatus}:
             raise Invalid("the status of a schedule is active or paused", field="status")
         tenant = call.principal.tenant
-        found = await self._site.shared.get(("schedules", tenant), 0.9, lambda: self._schedules.list(tenant))
+        found = await self._site.shared.get(("schedules", tenant), 0.4, lambda: self._schedules.list(tenant))
         shown = [
             (one, _sentence(one))
             for one in found

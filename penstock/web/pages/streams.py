@@ -69,7 +69,7 @@ class StreamPages:
 
     async def _stats(self, call: Call, name: str) -> StreamStats:
         tenant = call.principal.tenant
-        return await self._site.shared.get(("stream", tenant, name), 0.9, lambda: self._streams.stats(tenant, name))
+        return await self._site.shared.get(("stream", tenant, name), 0.4, lambda: self._streams.stats(tenant, name))
 
     async def _storage(self, call: Call, name: str) -> StreamStorage:
         tenant = call.principal.tenant
