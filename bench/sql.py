@@ -3,11 +3,13 @@
 One session calls each function in turn with its contenders, a transaction per call, and reads the CPU time of its own
 PostgreSQL process. A contender named `plain` is a table per queue with the least SQL that does the same: no tenants, no
 counters, no dead letters. With --pgmq FILE (`pgmq.sql`, as in the wheel `pgmq`), PGMQ runs beside it. Then pgbench runs
-the loads of several clients in `bench.sql_clients`.
+the loads of several clients in `bench.sql_clients`, and `bench.sql_pinned` measures what a transaction that stays open
+costs.
 
     python -m bench.sql                        about two minutes
     python -m bench.sql --rounds 9 --pgmq site-packages/pgmq/sql/pgmq.sql
-    python -m bench.sql --only clients         without the calls of one session
+    python -m bench.sql --only clients         only the loads of several clients
+    python -m bench.sql --only pinned --seconds 120
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any, ClassVar
 
 import asyncpg
 
-from bench import sql_clients
+from bench import sql_clients, sql_pinned
 from bench.processes import conditions
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
@@ -206,7 +208,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pgmq", type=Path, help="file pgmq.sql")
-    parser.add_argument("--only", choices=["calls", "clients"], help="run one half")
+    parser.add_argument("--only", choices=["calls", "clients", "pinned"], help="run one part")
+    parser.add_argument("--seconds", type=float, default=24, help="how long the transaction stays open")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         os.chmod(folder, 0o755)
@@ -217,12 +220,12 @@ def main() -> None:
             print(f"conditions: {conditions()}; embedded PostgreSQL, synchronous_commit off, default planner settings")
             if options.pgmq:
                 asyncio.run(install_pgmq(embedded.dsn, options.pgmq.read_text("utf-8")))
-            if options.only != "clients":
+            if options.only in (None, "calls"):
                 print(
                     f"CPU µs inside PostgreSQL per call; lower quartile of {CALLS}, median of {options.rounds} rounds"
                 )
                 show(asyncio.run(run(embedded.dsn, options.rounds, bool(options.pgmq))))
-            if options.only != "calls":
+            if options.only in (None, "clients"):
                 postmaster = int((Path(folder) / "data" / "postgresql" / "postmaster.pid").read_text().split()[0])
                 print(f"pgbench; CPU µs of PostgreSQL per message; median of {options.rounds} rounds; above 1 is ours")
                 sql_clients.show(
@@ -230,6 +233,8 @@ def main() -> None:
                         sql_clients.run(embedded.dsn, postmaster, options.rounds, bool(options.pgmq), print_progress)
                     )
                 )
+            if options.only in (None, "pinned"):
+                sql_pinned.show(asyncio.run(sql_pinned.run(embedded.dsn, options.seconds)))
         finally:
             embedded.stop()
 

@@ -79,7 +79,7 @@ def loads(with_pgmq: bool) -> list[Load]:
     )  # fmt: skip
     insert = f"insert into clients.work (message) select m::jsonb from unnest({BODIES}) as m returning id"
     batch = Load(
-        "send_batch 1000", 1, 30, 1000,
+        "send_batch 1000", 1, 50, 1000,
         Script("penstock", f"select penstock.send_batch('many', {BODIES}, is_json => true);"),
         peers(
             pgmq=(Script("pgmq", f"select pgmq.send_batch('many', {BODIES}::jsonb[]);"), 1.5),
@@ -87,12 +87,12 @@ def loads(with_pgmq: bool) -> list[Load]:
         ),
     )  # fmt: skip
     receive = Load(
-        "receive 10 + delete 10, 4 clients", 4, 100, 10,
+        "receive 10 + delete 10, 4 clients", 4, 500, 10,
         Script(
             "penstock",
             "select array_agg(id) as ids from penstock.receive('drain', 30, 10) \\gset\n"
             "select penstock.delete_batch('drain', :ids);",
-            f"select penstock.send_batch('drain', array_fill('{BODY}'::text, array[5000]), is_json => true)",
+            f"select penstock.send_batch('drain', array_fill('{BODY}'::text, array[21000]), is_json => true)",
         ),
         peers(
             pgmq=(
@@ -100,7 +100,7 @@ def loads(with_pgmq: bool) -> list[Load]:
                     "pgmq",
                     "select array_agg(msg_id) as ids from pgmq.read('drain', 30, 10) \\gset\n"
                     "select count(*) from pgmq.delete('drain', cast(:ids as bigint[]));",
-                    f"select count(*) from pgmq.send_batch('drain', array_fill('{BODY}'::jsonb, array[5000]))",
+                    f"select count(*) from pgmq.send_batch('drain', array_fill('{BODY}'::jsonb, array[21000]))",
                 ),
                 1.5,
             )

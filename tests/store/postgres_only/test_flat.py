@@ -5,6 +5,7 @@ Costs are counted in buffers, which do not depend on the machine.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -141,3 +142,57 @@ async def test_a_group_that_is_used_again_and_again_costs_what_it_has_left_behin
     tenths = await costs(store, meter, "work.fifo", count, few_groups)
 
     assert tenths[-1] <= FLAT * tenths[0] + 6 * count / BATCH, tenths
+
+
+DEAD = 50_000
+
+
+async def receive_one(user: Any) -> tuple[str, int]:
+    """The body of the next message, and the buffers that the receive touched."""
+    text = await user.fetchval(
+        "explain (analyze, buffers, verbose, format json) select penstock.keep_body(body) from penstock.receive('work')"
+    )
+    return await user.fetchval("select current_setting('test.body')"), json.loads(text)[0]["Plan"]["Shared Hit Blocks"]
+
+
+async def test_a_sql_session_starts_behind_the_dead(migrated_database: str, analyst: Any) -> None:
+    user = await asyncpg.connect(migrated_database)
+    other = await asyncpg.connect(migrated_database)
+    await user.execute(
+        """
+        create function penstock.keep_body(body text) returns text language sql volatile
+        as $$ select set_config('test.body', body, false) $$;
+        select penstock.create_queue('work');
+        """
+    )
+    bodies = [f"body {number}" for number in range(DEAD + 10)]
+    ids = await user.fetchval("select penstock.send_batch('work', $1)", bodies)
+    await user.execute("delete from penstock.messages where id < $1", ids[DEAD])
+
+    first, walked = await receive_one(user)
+    second, hinted = await receive_one(user)
+    third, not_hinted = await receive_one(other)
+
+    assert [first, second, third] == bodies[DEAD : DEAD + 3]
+    assert min(walked, not_hinted) > DEAD / 10
+    assert hinted < DEAD / 100
+
+    await user.fetchval("select penstock.send('work', 'urgent', priority => 500)")
+    assert (await receive_one(user))[0] == "urgent"
+    await user.close()
+    await other.close()
+
+
+async def test_a_hint_of_a_sql_session_hides_no_message(migrated_database: str, analyst: Any) -> None:
+    user = await asyncpg.connect(migrated_database)
+    await user.execute("select penstock.create_queue('work')")
+    [first, second] = await user.fetchval("select penstock.send_batch('work', '{first, second}')")
+    bin_id = await user.fetchval("select bin_id from penstock.queues where name = 'work'")
+    place = await user.fetchval("select place from penstock.messages where id = $1", second)
+    far = 2**62
+    await user.execute(f"select set_config('penstock.receive_hint', '{{{bin_id},{place},{far},{far}}}', false)")
+
+    received = [row["id"] for _ in range(3) for row in await user.fetch("select id from penstock.receive('work')")]
+
+    assert received == [second, first]
+    await user.close()

@@ -121,13 +121,20 @@ select penstock.sweep($1, $2);
 select penstock.sweep_poison($1, $2, $3);
 
 -- name: expect
-insert into penstock.waiting (queue_id, node, until)
-select q.id, $3, $4::timestamptz + interval '30 s'
-from penstock.queues as q
-where q.tenant_id = $1
-  and q.name = $2
-on conflict (queue_id, node) do update
-set until = excluded.until;
+with expected as (
+  insert into penstock.waiting (queue_id, node, until)
+  select q.id, $3, $4::timestamptz + interval '30 s'
+  from penstock.queues as q
+  where q.tenant_id = $1
+    and q.name = $2
+  on conflict (queue_id, node) do update
+  set until = excluded.until
+  returning until
+)
+-- Only ever later, and later than needed: then two nodes that write at once do no harm.
+select setval('penstock.waiting_until', ceil(date_part('epoch', e.until))::bigint + 10)
+from expected as e
+where coalesce(pg_sequence_last_value('penstock.waiting_until'), 0) < date_part('epoch', e.until);
 
 -- name: create_tenant
 insert into penstock.tenants (name, created_at) values ($1, $2) on conflict (name) do nothing;

@@ -18,6 +18,8 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 declare
   v_queue record;
@@ -43,6 +45,10 @@ begin
       and q.max_length is null
       and octet_length(p_body) <= q.max_message_bytes;
     if found then
+      if p_priority is not null then
+        -- The message may come before those that a receive of this session starts at.
+        perform set_config('penstock.receive_hint', '', false);
+      end if;
       v_id := nextval('penstock.message_ids');
       v_delay := coalesce(p_delay, v_queue.delay_s);
       insert into penstock.messages (
@@ -62,7 +68,7 @@ begin
         p_body
       );
       insert into penstock.bin_changes (bin_id, arrived) values (v_queue.bin_id, 1);
-      if exists (select from penstock.waiting as w where w.queue_id = v_queue.id and w.until > v_now) then
+      if pg_sequence_last_value('penstock.waiting_until') >= date_part('epoch', v_now) then
         perform penstock.announce(array[v_queue.id], v_now);
       end if;
       return v_id;
@@ -82,6 +88,8 @@ returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 declare
   v_tenant bigint := 1;

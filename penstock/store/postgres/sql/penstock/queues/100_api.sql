@@ -3,8 +3,8 @@
 -- A rollback undoes a send; the commit wakes receivers that wait at a server. All functions work in the tenant named by
 -- the setting penstock.tenant, or in the default tenant.
 --
--- Functions with large statements have the planner settings of the server's connections: they plan each statement once
--- per session, whatever the user's settings.
+-- Every statement is planned once per session, whatever the user's settings: planning costs more than the work. Functions
+-- with large statements have all the planner settings of the server's connections.
 
 create or replace function penstock.raise_code(p_code text, p_queue text)
 returns void
@@ -154,6 +154,8 @@ returns bigint[]
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -165,8 +167,7 @@ begin
     and coalesce(send_batch.group_id, send_batch.headers::text, send_batch.dedup_ids::text) is null
     and num_nulls(variadic bodies) = 0
   then
-    select q.id, q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at,
-      (select w.queue_id from penstock.waiting as w where w.queue_id = q.id and w.until > v_now limit 1) as awaited
+    select q.id, q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at
     into v_queue
     from penstock.queues as q
     where q.tenant_id = penstock.current_tenant()
@@ -182,24 +183,21 @@ begin
         or q.max_message_bytes >= (select max(octet_length(b)) from unnest(bodies) as b)
       );
     if found then
-      with stored as (
-        insert into penstock.messages (
-          bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body
-        )
-        -- The place of priority 100; see place_of. Ids increase in the order of the bodies.
-        select
-          v_queue.bin_id, e.id, 4053239664633446400 + e.id, v_now, v_now, v_queue.expires_at, 100, 0,
-          coalesce(send_batch.is_json, false), e.body
-        from (select nextval('penstock.message_ids') as id, b as body from unnest(bodies) as b offset 0) as e
-        returning id
-      )
-      select array_agg(s.id) into v_ids from stored as s;
-      if v_ids is null then
+      v_ids := array(select nextval('penstock.message_ids') from unnest(bodies));
+      if cardinality(v_ids) = 0 then
         return '{}';
       end if;
+      insert into penstock.messages (
+        bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body
+      )
+      -- The place of priority 100; see place_of. Two arrays side by side cost less than rows that return their ids.
+      select
+        v_queue.bin_id, e.id, 4053239664633446400 + e.id, v_now, v_now, v_queue.expires_at, 100, 0,
+        coalesce(send_batch.is_json, false), e.body
+      from (select unnest(v_ids) as id, unnest(bodies) as body offset 0) as e;
       insert into penstock.bin_changes (bin_id, arrived) values (v_queue.bin_id, cardinality(v_ids));
-      if v_queue.awaited is not null then
-        perform penstock.announce(array[v_queue.awaited], v_now);
+      if pg_sequence_last_value('penstock.waiting_until') >= date_part('epoch', v_now) then
+        perform penstock.announce(array[v_queue.id], v_now);
       end if;
       return v_ids;
     end if;
@@ -211,8 +209,9 @@ begin
 end;
 $$;
 
--- A message without options to a queue that neither orders, delays, bounds nor numbers its messages is one statement. The
--- two functions repeat it: they run for every message, and another function call costs measurable time.
+-- A message without options to a queue that neither orders, delays, bounds nor numbers its messages needs a lookup, an
+-- insert and a count. The two functions repeat it: they run for every message, and another function call costs
+-- measurable time.
 create or replace function penstock.send(
   queue text,
   body text,
@@ -227,26 +226,21 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := clock_timestamp();
   v_body text := send.body;
+  v_queue_id bigint;
+  v_bin bigint;
+  v_expires_at timestamptz;
   v_id bigint;
-  v_awaited bigint;
 begin
-  if num_nonnulls(
-    send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
-  ) > 0 then
-    return penstock.send_one(
-      send.queue, v_body, false, send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
-    );
-  end if;
-  with q as materialized (
-    select
-      q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at,
-      nextval('penstock.message_ids') as message_id,
-      (select w.queue_id from penstock.waiting as w where w.queue_id = q.id and w.until > v_now limit 1) as awaited
+  if num_nonnulls(send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s) = 0 then
+    select q.id, q.bin_id, v_now + make_interval(secs => q.retention_s), nextval('penstock.message_ids')
+    into v_queue_id, v_bin, v_expires_at, v_id
     from penstock.queues as q
     where q.tenant_id = case
         when coalesce(current_setting('penstock.tenant', true), '') = '' then 1
@@ -258,24 +252,19 @@ begin
       and not q.lifo
       and q.delay_s = 0
       and q.max_length is null
-      and octet_length(v_body) <= q.max_message_bytes
-  ),
-  stored as (
-    insert into penstock.messages (bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body)
-    -- The place of priority 100; see place_of.
-    select
-      q.bin_id, q.message_id, 4053239664633446400 + q.message_id, v_now, v_now, q.expires_at, 100, 0, false, v_body
-    from q
-  ),
-  counted as (
-    insert into penstock.bin_changes (bin_id, arrived) select q.bin_id, 1 from q
-  )
-  select q.message_id, q.awaited into v_id, v_awaited from q;
-  if v_id is null then
-    return penstock.send_one(send.queue, v_body, false, null, null, null, null, null, null);
+      and octet_length(v_body) <= q.max_message_bytes;
   end if;
-  if v_awaited is not null then
-    perform penstock.announce(array[v_awaited], v_now);
+  if v_id is null then
+    return penstock.send_one(
+      send.queue, v_body, false, send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
+    );
+  end if;
+  insert into penstock.messages (bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body)
+  -- The place of priority 100; see place_of.
+  values (v_bin, v_id, 4053239664633446400 + v_id, v_now, v_now, v_expires_at, 100, 0, false, v_body);
+  insert into penstock.bin_changes (bin_id, arrived) values (v_bin, 1);
+  if pg_sequence_last_value('penstock.waiting_until') >= date_part('epoch', v_now) then
+    perform penstock.announce(array[v_queue_id], v_now);
   end if;
   return v_id;
 end;
@@ -295,26 +284,21 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := clock_timestamp();
   v_body text := send.message::text;
+  v_queue_id bigint;
+  v_bin bigint;
+  v_expires_at timestamptz;
   v_id bigint;
-  v_awaited bigint;
 begin
-  if num_nonnulls(
-    send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
-  ) > 0 then
-    return penstock.send_one(
-      send.queue, v_body, true, send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
-    );
-  end if;
-  with q as materialized (
-    select
-      q.bin_id, v_now + make_interval(secs => q.retention_s) as expires_at,
-      nextval('penstock.message_ids') as message_id,
-      (select w.queue_id from penstock.waiting as w where w.queue_id = q.id and w.until > v_now limit 1) as awaited
+  if num_nonnulls(send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s) = 0 then
+    select q.id, q.bin_id, v_now + make_interval(secs => q.retention_s), nextval('penstock.message_ids')
+    into v_queue_id, v_bin, v_expires_at, v_id
     from penstock.queues as q
     where q.tenant_id = case
         when coalesce(current_setting('penstock.tenant', true), '') = '' then 1
@@ -326,24 +310,19 @@ begin
       and not q.lifo
       and q.delay_s = 0
       and q.max_length is null
-      and octet_length(v_body) <= q.max_message_bytes
-  ),
-  stored as (
-    insert into penstock.messages (bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body)
-    -- The place of priority 100; see place_of.
-    select
-      q.bin_id, q.message_id, 4053239664633446400 + q.message_id, v_now, v_now, q.expires_at, 100, 0, true, v_body
-    from q
-  ),
-  counted as (
-    insert into penstock.bin_changes (bin_id, arrived) select q.bin_id, 1 from q
-  )
-  select q.message_id, q.awaited into v_id, v_awaited from q;
-  if v_id is null then
-    return penstock.send_one(send.queue, v_body, true, null, null, null, null, null, null);
+      and octet_length(v_body) <= q.max_message_bytes;
   end if;
-  if v_awaited is not null then
-    perform penstock.announce(array[v_awaited], v_now);
+  if v_id is null then
+    return penstock.send_one(
+      send.queue, v_body, true, send.headers, send.delay_s, send.priority, send.group_id, send.dedup_id, send.retention_s
+    );
+  end if;
+  insert into penstock.messages (bin_id, id, place, visible_at, sent_at, expires_at, priority, state, is_json, body)
+  -- The place of priority 100; see place_of.
+  values (v_bin, v_id, 4053239664633446400 + v_id, v_now, v_now, v_expires_at, 100, 0, true, v_body);
+  insert into penstock.bin_changes (bin_id, arrived) values (v_bin, 1);
+  if pg_sequence_last_value('penstock.waiting_until') >= date_part('epoch', v_now) then
+    perform penstock.announce(array[v_queue_id], v_now);
   end if;
   return v_id;
 end;
@@ -369,36 +348,35 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_tenant bigint := penstock.current_tenant();
   v_now timestamptz := clock_timestamp();
   v_limit integer := max_messages;
+  v_lease bigint := penstock.next_lease(0, v_now);
   v_bin bigint;
   v_until timestamptz;
+  v_due boolean;
 begin
-  perform penstock.check_range('visibility_timeout_s', receive.visibility_timeout_s, 0, 43200);
-  perform penstock.check_range('max_messages', receive.max_messages, 1, 1000);
+  -- A standard queue without a receive limit or a hint; with arguments out of bounds there is none.
   select q.bin_id, v_now + interval '1 second'
-    * coalesce(receive.visibility_timeout_s, q.visibility_timeout_s, penstock.default_visibility_timeout_s())
-  into v_bin, v_until
+      * coalesce(receive.visibility_timeout_s, q.visibility_timeout_s, penstock.default_visibility_timeout_s()),
+    exists (select from penstock.messages as m where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at <= v_now)
+  into v_bin, v_until, v_due
   from penstock.queues as q
-  where q.tenant_id = v_tenant
+  where q.tenant_id
+      = case when coalesce(current_setting('penstock.tenant', true), '') = '' then 1 else penstock.current_tenant() end
     and q.name = receive.queue
-    and not q.fifo and q.max_receives is null;
-  if not found then
-    perform penstock.find_queue(v_tenant, receive.queue);
+    and not q.fifo and q.max_receives is null
+    and (receive.visibility_timeout_s between 0 and 43200) is not false
+    and (v_limit between 1 and 1000) is not false
+    and coalesce(current_setting('penstock.receive_hint', true), '') = '';
+  if v_bin is null then
     return query
-    select r.id, r.lease, r.body, r.headers::jsonb, r.attributes::jsonb, r.receives, r.priority, r.group_id, r.sent_at,
-      r.visible_at
-    from penstock.receive_many(
-      array[v_tenant], array[receive.queue], array[v_limit], array[receive.visibility_timeout_s], null, null, null, null,
-      null, v_now
-    ) as r
-    where r.id is not null;
+    select r.* from penstock.receive_from_any(receive.queue, receive.visibility_timeout_s, v_limit, v_now) as r;
     return;
   end if;
-  -- A standard queue without a receive limit: the next ready messages, after those that are due.
-  if exists (select from penstock.messages as m where m.bin_id = v_bin and m.state in (1, 2) and m.visible_at <= v_now) then
-    perform penstock.release_due_messages(penstock.find_queue(v_tenant, receive.queue), null, null, false, v_now);
+  if v_due then
+    perform penstock.release_due_messages(
+      penstock.find_queue(penstock.current_tenant(), receive.queue), null, null, false, v_now
+    );
   end if;
   return query
   -- hot: receive
@@ -406,16 +384,14 @@ begin
     update penstock.messages as m
     set state = 1,
         visible_at = v_until,
-        lease = penstock.next_lease(m.lease, v_now),
+        lease = greatest(m.lease + 1, v_lease),
         receives = m.receives + 1,
         first_received_at = coalesce(m.first_received_at, v_now)
     where m.ctid = any (
       array(
         select n.ctid
         from penstock.messages as n
-        where n.bin_id = v_bin
-          and n.state = 0
-          and n.expires_at > v_now
+        where n.bin_id = v_bin and n.state = 0 and n.expires_at > v_now
         order by n.place
         limit v_limit
         for update skip locked
@@ -428,6 +404,9 @@ begin
     c.visible_at
   from claimed as c order by c.place;
   -- end
+  if found and clock_timestamp() > v_now + interval '2 ms' then
+    perform penstock.remember_start(v_bin, v_now);
+  end if;
 end;
 $$;
 
@@ -445,23 +424,31 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_tenant bigint := penstock.current_tenant();
   v_now timestamptz := clock_timestamp();
   v_limit integer := max_messages;
   v_bin bigint;
+  v_due boolean;
   v_message record;
   v_count bigint;
 begin
-  perform penstock.check_range('max_messages', pop.max_messages, 1, 1000);
-  select q.bin_id
-  into v_bin
+  -- As in receive; and deleted messages are not archived.
+  select
+    q.bin_id,
+    exists (
+      select from penstock.messages as m where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at <= v_now
+    )
+  into v_bin, v_due
   from penstock.queues as q
-  where q.tenant_id = v_tenant
+  where q.tenant_id = case
+      when coalesce(current_setting('penstock.tenant', true), '') = '' then 1
+      else penstock.current_tenant()
+    end
     and q.name = pop.queue
     and not q.fifo
     and q.max_receives is null
-    and not q.archive;
-  if not found then
+    and not q.archive
+    and (v_limit between 1 and 1000) is not false;
+  if v_bin is null then
     for v_message in select r.* from penstock.receive(pop.queue, null, pop.max_messages) as r loop
       perform penstock.delete(pop.queue, v_message.id, v_message.lease);
       id := v_message.id;
@@ -473,8 +460,10 @@ begin
     end loop;
     return;
   end if;
-  if exists (select from penstock.messages as m where m.bin_id = v_bin and m.state in (1, 2) and m.visible_at <= v_now) then
-    perform penstock.release_due_messages(penstock.find_queue(v_tenant, pop.queue), null, null, false, v_now);
+  if v_due then
+    perform penstock.release_due_messages(
+      penstock.find_queue(penstock.current_tenant(), pop.queue), null, null, false, v_now
+    );
   end if;
   return query
   -- hot: pop
