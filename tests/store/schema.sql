@@ -126,10 +126,7 @@ CREATE FUNCTION penstock.finish_batch(p_queue text, p_ids bigint[], p_leases big
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off';
+    SET enable_seqscan TO 'off';
 
 CREATE FUNCTION penstock.archive(queue text, id bigint, lease bigint DEFAULT NULL::bigint) RETURNS boolean
     LANGUAGE sql
@@ -147,7 +144,7 @@ END;
 
 COMMENT ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) IS 'As delete_batch, but keeps copies in the table penstock.archive.';
 
-CREATE FUNCTION penstock.archive_tids(p_tenant bigint, p_queue text, p_tids tid[], p_now timestamp with time zone) RETURNS bigint[]
+CREATE FUNCTION penstock.archive_these(p_tenant bigint, p_queue text, p_bin bigint, p_ids bigint[], p_leases bigint[], p_now timestamp with time zone) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -533,7 +530,9 @@ CREATE FUNCTION penstock.default_visibility_timeout_s() RETURNS integer
 
 CREATE FUNCTION penstock.delete_one(p_queue text, p_id bigint, p_lease bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off';
 
 CREATE FUNCTION penstock.delete(queue text, id bigint, lease bigint DEFAULT NULL::bigint) RETURNS boolean
     LANGUAGE sql
@@ -605,7 +604,7 @@ CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-COMMENT ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[]) IS 'Enqueues a job; returns its id.';
+COMMENT ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) IS 'Enqueues a job; returns its id.';
 
 CREATE FUNCTION penstock.enqueue_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1133,6 +1132,10 @@ CREATE FUNCTION penstock.read_schedule_times(p_schedule penstock.schedules, p_se
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.recall_start(p_bin bigint, p_now timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAULT NULL::integer, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1143,6 +1146,10 @@ CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAUL
     SET jit TO 'off';
 
 COMMENT ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) IS 'Returns up to max_messages messages and hides them for visibility_timeout_s seconds, by default that of the queue.';
+
+CREATE FUNCTION penstock.receive_from_any(queue text, timeout_s integer, max_messages integer, now timestamp with time zone) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint DEFAULT NULL::bigint) RETURNS TABLE(request integer, code text, next_due_at timestamp with time zone, place bigint, id bigint, lease bigint, body text, is_json boolean, priority smallint, receives integer, sent_at timestamp with time zone, first_received_at timestamp with time zone, visible_at timestamp with time zone, group_id text, dedup_id text, attributes json, headers json, trace text, dead_letter_source text, sequence bigint)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1204,6 +1211,15 @@ CREATE FUNCTION penstock.release_waiting(p_queues integer[], p_numbers bigint[],
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.remember_start(p_bin bigint, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off';
+
 CREATE FUNCTION penstock.remove_expired_head(p_bin bigint, p_id bigint, p_group text, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -1240,13 +1256,17 @@ CREATE FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text,
 
 CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off';
 
 COMMENT ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) IS 'Sends a message, text or JSON; returns its id.';
 
 CREATE FUNCTION penstock.send(queue text, body text, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off';
 
 COMMENT ON FUNCTION penstock.send(queue text, body text, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) IS 'Sends a message, text or JSON; returns its id.';
 
@@ -1256,7 +1276,9 @@ CREATE FUNCTION penstock.send_as_it_is(p_tenants bigint[], p_queues text[], p_pu
 
 CREATE FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[] DEFAULT NULL::jsonb[], delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_ids text[] DEFAULT NULL::text[], retention_s integer DEFAULT NULL::integer, is_json boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off';
 
 COMMENT ON FUNCTION penstock.send_batch(queue text, bodies text[], headers jsonb[], delay_s integer, priority integer, group_id text, dedup_ids text[], retention_s integer, is_json boolean) IS 'Sends all messages, or raises an error and sends none; returns their ids.';
 
@@ -1283,7 +1305,9 @@ CREATE FUNCTION penstock.send_many(p_tenants bigint[], p_queues text[], p_bodies
 
 CREATE FUNCTION penstock.send_one(p_queue text, p_body text, p_json boolean, p_headers jsonb, p_delay integer, p_priority integer, p_group text, p_dedup text, p_retention integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off';
 
 CREATE FUNCTION penstock.send_published(p_publishes penstock.new_publish[], p_skip boolean[], p_sequences bigint[], p_bodies text[], p_messages penstock.published_message[], p_now timestamp with time zone, OUT positions integer[], OUT sent_ids bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2188,6 +2212,13 @@ CREATE UNLOGGED TABLE penstock.waiting (
     until timestamp with time zone NOT NULL
 );
 
+CREATE SEQUENCE penstock.waiting_until
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
 ALTER TABLE ONLY penstock.abandoned_bins
     ADD CONSTRAINT abandoned_bins_pkey PRIMARY KEY (bin_id);
 
@@ -2588,7 +2619,7 @@ REVOKE ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases b
 GRANT ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.archive_batch(queue text, ids bigint[], leases bigint[]) TO penstock_admin;
 
-REVOKE ALL ON FUNCTION penstock.archive_tids(p_tenant bigint, p_queue text, p_tids tid[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.archive_these(p_tenant bigint, p_queue text, p_bin bigint, p_ids bigint[], p_leases bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.beat_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_seconds integer[], p_progress integer[], p_notes text[], p_now timestamp with time zone) FROM PUBLIC;
 
@@ -2983,9 +3014,13 @@ REVOKE ALL ON FUNCTION penstock.read_schedule_message(p_schedule penstock.schedu
 
 REVOKE ALL ON FUNCTION penstock.read_schedule_times(p_schedule penstock.schedules, p_settings jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.recall_start(p_bin bigint, p_now timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.receive_from_any(queue text, timeout_s integer, max_messages integer, now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
@@ -3017,6 +3052,8 @@ REVOKE ALL ON FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_
 REVOKE ALL ON FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.release_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.remember_start(p_bin bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.remove_expired_head(p_bin bigint, p_id bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 

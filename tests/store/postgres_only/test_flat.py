@@ -169,13 +169,13 @@ async def test_a_sql_session_starts_behind_the_dead(migrated_database: str, anal
     ids = await user.fetchval("select penstock.send_batch('work', $1)", bodies)
     await user.execute("delete from penstock.messages where id < $1", ids[DEAD])
 
-    first, walked = await receive_one(user)
-    second, hinted = await receive_one(user)
-    third, not_hinted = await receive_one(other)
+    first, _ = await receive_one(user)
+    second, _ = await receive_one(user)  # loads other functions, which costs buffers too
+    third, hinted = await receive_one(user)
+    fourth, walked = await receive_one(other)
 
-    assert [first, second, third] == bodies[DEAD : DEAD + 3]
-    assert min(walked, not_hinted) > DEAD / 10
-    assert hinted < DEAD / 100
+    assert [first, second, third, fourth] == bodies[DEAD : DEAD + 4]
+    assert hinted * 5 < walked
 
     await user.fetchval("select penstock.send('work', 'urgent', priority => 500)")
     assert (await receive_one(user))[0] == "urgent"

@@ -434,20 +434,15 @@ begin
   -- As in receive; and deleted messages are not archived.
   select
     q.bin_id,
-    exists (
-      select from penstock.messages as m where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at <= v_now
-    )
+    exists (select from penstock.messages as m where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at <= v_now)
   into v_bin, v_due
   from penstock.queues as q
-  where q.tenant_id = case
-      when coalesce(current_setting('penstock.tenant', true), '') = '' then 1
-      else penstock.current_tenant()
-    end
+  where q.tenant_id
+      = case when coalesce(current_setting('penstock.tenant', true), '') = '' then 1 else penstock.current_tenant() end
     and q.name = pop.queue
-    and not q.fifo
-    and q.max_receives is null
-    and not q.archive
-    and (v_limit between 1 and 1000) is not false;
+    and not q.fifo and q.max_receives is null and not q.archive
+    and (v_limit between 1 and 1000) is not false
+    and coalesce(current_setting('penstock.receive_hint', true), '') = '';
   if v_bin is null then
     for v_message in select r.* from penstock.receive(pop.queue, null, pop.max_messages) as r loop
       perform penstock.delete(pop.queue, v_message.id, v_message.lease);
@@ -490,6 +485,9 @@ begin
   get diagnostics v_count = row_count;
   if v_count > 0 then
     insert into penstock.bin_changes (bin_id, departed) values (v_bin, v_count);
+    if clock_timestamp() > v_now + interval '2 ms' then
+      perform penstock.remember_start(v_bin, v_now);
+    end if;
   end if;
 end;
 $$;
