@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -11,10 +10,11 @@ from penstock.auth import Mode
 from penstock.errors import RateLimited
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.wire.http import turns as module
+from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Request
 from penstock.wire.http.turns import Turns, caller_of
 from tests.wire.conftest import running
-from tests.wire.http.parts import TIGHT, traffic, until
+from tests.wire.http.parts import traffic, until
 from tests.wire.raw import connected, request
 
 
@@ -101,7 +101,7 @@ def test_a_signed_caller_is_its_key_and_its_address() -> None:
 
 
 async def test_requests_of_a_busy_caller_are_refused_and_others_are_served() -> None:
-    async with running(Mode.TOKEN, limits=replace(TIGHT, turns=True)) as live:
+    async with running(Mode.TOKEN, limits=HttpLimits(turns=True)) as live:
         tokens = [(await live.engine.tenants.create_token(DEFAULT_TENANT, name, frozenset(Scope)))[1] for name in "ab"]
         traffic(live).turns = turns = Turns(at_once=1, wait_s=0.05)
         ask = [request("GET", "/v1/queues", auth=f"Bearer {token}") for token in tokens]
