@@ -5,7 +5,6 @@ It needs no server. `penstock pgque` is the same.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import json
@@ -14,13 +13,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from penstock.cli.options import Columns, DryRun, Json, seconds
 from penstock.cli.output import Output, print_table
 from penstock.errors import Invalid, NotFound, PenstockError
+
+if TYPE_CHECKING:
+    import asyncio
 
 Dsn = Annotated[str | None, typer.Option("--dsn", "-d", metavar="DSN", help="PostgreSQL. Default: PGQUE_DSN.")]
 DatabaseName = Annotated[
@@ -80,6 +82,8 @@ class Database:
 
 @contextmanager
 def opened(dsn: str | None, name: str | None = None) -> Iterator[Database]:
+    import asyncio
+
     from penstock.server.stores import administration
 
     with asyncio.Runner() as runner:
