@@ -29,11 +29,14 @@ class Alert:
     lasts: str
     summary: str
     severity: str = "warning"
+    if_any: str | None = None
+    """Another metric, which must exceed 0 as well."""
 
     @property
     def expression(self) -> str:
         by = f" by ({', '.join(self.labels)})" if self.labels else ""
-        return f"max{by} ({self.metric}) > {self.above:g}"
+        also = f" and max{by} ({self.if_any}) > 0" if self.if_any is not None else ""
+        return f"max{by} ({self.metric}) > {self.above:g}{also}"
 
 
 QUEUE = ("tenant", "queue")
@@ -49,6 +52,7 @@ ALERTS = (
     Alert(
         "PenstockConsumerBehind", "stream_consumer_lag_seconds", ("tenant", "stream", "consumer"), STUCK_S, "5m",
         "Consumer {{ $labels.consumer }} of stream {{ $labels.stream }} is {{ $value | humanizeDuration }} behind",
+        if_any="stream_consumer_pending_events",
     ),
     Alert(
         "PenstockTickerStopped", "stream_last_tick_age_seconds", ("tenant", "stream"), STUCK_S, "5m",

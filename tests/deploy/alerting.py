@@ -30,7 +30,10 @@ def scraped(job: str, pages: Mapping[str, str | None]) -> Series:
 
 
 def evaluate(expression: str, series: Series) -> dict[Labels, float]:
-    """The values for which the expression holds, by their labels."""
+    """The values for which the expression holds, by their labels. `and` keeps those whose labels are on both sides."""
+    if " and " in expression:
+        left, right = (evaluate(part, series) for part in expression.split(" and "))
+        return {labels: value for labels, value in left.items() if labels in right}
     if (matched := AGGREGATED.fullmatch(expression)) is not None:
         function, names, metric, above = matched.groups()
         kept = {name.strip() for name in (names or "").split(",") if name.strip()}

@@ -31,6 +31,7 @@ def test_every_alert_is_about_a_metric_that_exists() -> None:
     for alert in generate.ALERTS:
         assert isinstance(metrics[alert.metric], Gauge)
         assert alert.labels == metrics[alert.metric].labels
+        assert alert.if_any is None or metrics[alert.if_any].labels == alert.labels
         assert set(re.findall(r"\$labels\.(\w+)", alert.summary)) <= set(alert.labels)
 
 
@@ -55,7 +56,12 @@ def firing(metrics: Metrics) -> set[tuple[str, ...]]:
     for alert in generate.ALERTS:
         gauge = gauges[alert.metric]
         assert isinstance(gauge, Gauge)
-        found |= {(alert.name, *labels) for labels, value in gauge.values.items() if value > alert.above}
+        also = gauges[alert.if_any].values if alert.if_any is not None else {}
+        found |= {
+            (alert.name, *labels)
+            for labels, value in gauge.values.items()
+            if value > alert.above and (alert.if_any is None or also[labels])
+        }
     return found
 
 

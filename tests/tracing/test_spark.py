@@ -113,7 +113,9 @@ async def test_a_trace_begins_in_boto3_and_ends_in_a_batch_of_spark(
 
     def produce_and_consume(endpoint: str) -> TraceContext:
         events = f"{server.url}/v1/events"
-        httpx.post(f"{events}/orders.%23/subscriptions", json={"endpoint": endpoint}).raise_for_status()
+        headers = {"authorization": "Bearer anyone"}
+        made = httpx.post(f"{events}/orders.%23/subscriptions", json={"endpoint": endpoint}, headers=headers)
+        made.raise_for_status()
         queue = sqs.get_queue_url(QueueName="orders")["QueueUrl"]
         with program.span("checkout", SpanKind.INTERNAL) as span:
             root = context_of_span(span)
@@ -125,7 +127,7 @@ async def test_a_trace_begins_in_boto3_and_ends_in_a_batch_of_spark(
         with program.span("process orders", SpanKind.CONSUMER, parent) as span:
             attribute = {"DataType": "String", "StringValue": context_of_span(span).traceparent}
             sns.publish(TopicArn=topic, Message="{}", MessageAttributes={"traceparent": attribute})
-            headers = {"traceparent": context_of_span(span).traceparent}
+            headers["traceparent"] = context_of_span(span).traceparent
             httpx.post(f"{events}/orders.made", json={"message": {"order": 1}}, headers=headers).raise_for_status()
         return root
 
