@@ -14,6 +14,8 @@ import pytest
 from tests.system.serving import environment
 from tests.test_docs import DOCS, ROOT
 
+pytestmark = pytest.mark.slow
+
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 """What a browser fetches by itself; links that people follow are not among it."""
 

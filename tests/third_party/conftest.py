@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import cluster
 from tests.system.serving import Running, serving
 from tests.third_party.environment import REGION, aws
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each call of `aws` is a process: in every run on one store, with the slow tests on the other."""
+    for item in items:
+        if item.path == HERE / "test_awscli.py" and "postgres" in item.name:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

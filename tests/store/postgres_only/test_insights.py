@@ -8,6 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests import cluster
+
 HISTORY = """
 insert into penstock.archive (id, tenant_id, queue, sent_at, archived_at, receives, priority, is_json, body)
 select n, 1, 'q' || n % 50, now() - n * interval '1 minute', now() - n * interval '1 minute', 1, 0, false, ''
@@ -35,9 +37,10 @@ vacuum analyze penstock.archive, penstock.deliveries, penstock.finished_jobs, pe
 """
 
 
-@pytest.fixture
-def database(migrated_database: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(migrated_database, autocommit=True) as connection:
+@pytest.fixture(scope="module")
+def database(postgres_dsn: str) -> Iterator[psycopg.Connection]:
+    """The tests only read."""
+    with cluster.migrated_database(postgres_dsn) as dsn, psycopg.connect(dsn, autocommit=True) as connection:
         for statement in HISTORY.split(";\n"):
             if statement.strip():
                 connection.execute(statement)
