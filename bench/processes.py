@@ -37,6 +37,7 @@ class Server:
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self._process = process
         self.host, self.port = "127.0.0.1", port
+        self.pid = process.pid
 
     def request(self, method: str, path: str, body: object = None) -> object:
         data = json.dumps(body).encode() if body is not None else None

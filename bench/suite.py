@@ -1,9 +1,11 @@
 """Penstock beside its peers: `make bench`.
 
-Two comparisons, each with all contenders on this machine, in this run, taking turns round by round:
+Three comparisons, each with all contenders on this machine, in this run, taking turns round by round:
 
 - over HTTP: a full cycle of SQS (send, receive, delete; one message per request), against moto and ministack, which
   keep their messages in memory; Penstock durable on PostgreSQL, on a SQLite file, and in memory;
+- brokers: a full cycle (send, receive, acknowledge; one message each) against Redis lists, Redis streams and RabbitMQ,
+  durable all of them;
 - jobs: enqueued one by one, in batches, and through a full cycle, against procrastinate and pgqueuer on the same
   PostgreSQL, durable all of them.
 
@@ -22,12 +24,13 @@ import statistics
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import charts, jobs, peers
+from bench import brokers, charts, jobs, peers
 from bench.contenders import CONTENDERS
 from bench.processes import Server, conditions, serving, store_flags
 
@@ -37,6 +40,8 @@ IMAGES = ROOT / "docs" / "img"
 CONNECTIONS = 32
 OURS = {"penstock, PostgreSQL": "postgres", "penstock, SQLite": "sqlite", "penstock, memory": "memory"}
 PEERS = {"moto, memory": "moto", "ministack, memory": "ministack"}
+
+BROKERS = {"Redis list": ("redis", "list"), "Redis stream": ("redis", "stream"), "RabbitMQ": ("rabbitmq", "rabbitmq")}
 
 Rounds = dict[str, list[dict[str, float]]]
 """By contender, of each round: messages per second and CPU µs per message."""
@@ -56,21 +61,25 @@ def sqs_queue(server: Server) -> str:
         return url
 
 
-def sqs_cycle(server: Server, queue: str, seconds: float) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.load", "sqs", server.host, str(server.port), queue]
+def cycle(server: Server, module: str, words: Sequence[str], seconds: float) -> dict[str, float]:
+    """A load by a process of its own; the CPU is that of the server."""
     before = server.cpu()
     done = subprocess.run(
-        [*command, str(CONNECTIONS), "1", "1000000", str(seconds)],
+        [sys.executable, "-m", module, *words, str(seconds)],
         stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60,
     )  # fmt: skip
     spent = server.cpu() - before
     found = json.loads(done.stdout)
-    messages = max(found["messages"], 1)
     return {
         "per_second": found["messages"] / found["seconds"],
-        "cpu_us": spent.all / messages * 1e6,
-        "p99_ms": found["p99_ms"],
+        "cpu_us": spent.all / max(found["messages"], 1) * 1e6,
+        "p99_ms": found.get("p99_ms", 0.0),
     }
+
+
+def http_cycle(server: Server, door: str, queue: str, seconds: float) -> dict[str, float]:
+    words = [door, server.host, str(server.port), queue, str(CONNECTIONS), "1", "1000000"]
+    return cycle(server, "bench.load", words, seconds)
 
 
 def over_http(rounds: int, seconds: float) -> dict[str, Rounds]:
@@ -83,12 +92,40 @@ def over_http(rounds: int, seconds: float) -> dict[str, Rounds]:
             server = stack.enter_context(peers.running(peer))
             servers[name] = server, sqs_queue(server)
         for server, queue in servers.values():
-            sqs_cycle(server, queue, 1.0)  # warm up
+            http_cycle(server, "sqs", queue, 1.0)  # warm up
         found: Rounds = {name: [] for name in servers}
         for _ in range(rounds):
             for name, (server, queue) in servers.items():
-                found[name].append(sqs_cycle(server, queue, seconds))
+                found[name].append(http_cycle(server, "sqs", queue, seconds))
     return {f"SQS cycle, {CONNECTIONS} connections": found}
+
+
+def with_brokers(rounds: int, seconds: float) -> dict[str, Rounds]:
+    with ExitStack() as stack:
+        ours = {}
+        for name, store in OURS.items():
+            ours[name] = stack.enter_context(serving(*stack.enter_context(store_flags(store))))
+            ours[name].request("POST", "/v1/queues", {"name": "bench"})
+        measures: dict[str, Callable[[float], dict[str, float]]] = {
+            name: partial(http_cycle, server, "native", "bench") for name, server in ours.items()
+        }
+        running: dict[str, Server] = {}
+        for name, (program, kind) in BROKERS.items():
+            try:
+                if program not in running:
+                    running[program] = stack.enter_context(brokers.running(program))
+            except brokers.Missing as missing:
+                print(f"{name}: not measured, {missing}", file=sys.stderr, flush=True)
+                continue
+            server = running[program]
+            measures[name] = partial(cycle, server, "bench.broker_load", [kind, str(server.port), str(CONNECTIONS)])
+        for measure in measures.values():
+            measure(1.0)  # warm up
+        found: Rounds = {name: [] for name in measures}
+        for _ in range(rounds):
+            for name, measure in measures.items():
+                found[name].append(measure(seconds))
+    return {f"queue cycle, {CONNECTIONS} connections": found}
 
 
 def of_jobs(rounds: int, count: int) -> dict[str, Rounds]:
@@ -131,7 +168,7 @@ def draw(results: dict[str, Rounds]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["http", "jobs"], action="append", help="only this comparison")
+    parser.add_argument("--only", choices=["http", "brokers", "jobs"], action="append", help="only this comparison")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each contender, at least 3")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a round over HTTP")
     parser.add_argument("--jobs", type=int, default=4000, help="jobs of a round")
@@ -139,6 +176,7 @@ def main() -> None:
     rounds = max(options.rounds, 3)
     parts: dict[str, Callable[[], dict[str, Rounds]]] = {
         "http": lambda: over_http(rounds, options.seconds),
+        "brokers": lambda: with_brokers(rounds, options.seconds),
         "jobs": lambda: of_jobs(rounds, options.jobs),
     }
     said = f"{conditions()}; bodies of 200 bytes; median of {rounds} rounds"
@@ -149,7 +187,8 @@ def main() -> None:
     show(results)
     draw(results)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps({"conditions": said, "rounds": results}, indent=1) + "\n")
+    known = json.loads(RESULTS.read_text())["rounds"] if RESULTS.exists() and options.only else {}
+    RESULTS.write_text(json.dumps({"conditions": said, "rounds": known | results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
