@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.engine.answers import Answer
 from penstock.errors import Unavailable
@@ -152,3 +152,126 @@ class KeyedBatchers(Generic[Item, Result]):
         await self._shared.drain()
         for batcher in list(self._batchers.values()):
             await batcher.drain()
+
+
+class MixedBatcher:
+    """Joins items of several kinds into shared calls of `flush`: one statement and one commit serve all kinds.
+
+    `flush` takes a list of items for each kind and answers a list of results for each. One call at a time runs, until
+    `CROWD` callers wait or the call lasts longer than `SLOW_S`: then another one starts beside it, up to `parallel`.
+    """
+
+    CROWD = 24
+    SLOW_S = 0.005
+
+    def __init__(
+        self,
+        flush: Callable[[list[list[Any]]], Awaitable[Sequence[Sequence[Any]]]],
+        kinds: int,
+        *,
+        limit: int = 1000,
+        parallel: int = 4,
+        abandoned: Callable[[int, Sequence[Any], Sequence[Any]], None] | None = None,
+    ) -> None:
+        self._flush = flush
+        self._kinds = kinds
+        self._limit = limit
+        self._parallel = parallel
+        self._abandoned = abandoned
+        self._waiting: deque[_Entry] = deque()
+        self._runners: dict[asyncio.Task[None], float] = {}
+        """When the call of each began; infinity before it does."""
+        self._slow: set[asyncio.Task[None]] = set()
+        """Those whose call takes long: they hold up nobody else."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def submit(self, kind: int, items: Sequence[Any]) -> Answer[Sequence[Any]]:
+        """One result per item, in order. The items of one call stay together in one batch."""
+        answer: Answer[Sequence[Any]] = Answer()
+        waiting, runners = self._waiting, self._runners
+        waiting.append((kind, items, answer))
+        if not runners or (len(waiting) >= self.CROWD and len(runners) < self._parallel):
+            self._start()
+        elif self._timer is None and self._parallel > 1:
+            self._timer = asyncio.get_running_loop().call_later(self.SLOW_S, self._look_for_slow)
+        return answer
+
+    async def drain(self) -> None:
+        """Return when everything submitted so far has been answered."""
+        while self._runners:
+            await asyncio.wait(list(self._runners))
+
+    def _start(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._run())
+        self._runners[task] = float("inf")
+
+    def _look_for_slow(self) -> None:
+        """A statement may wait for somebody's lock: the others go on without it."""
+        self._timer = None
+        if not self._waiting:
+            return
+        loop = asyncio.get_running_loop()
+        before = loop.time() - self.SLOW_S
+        self._slow.update(task for task, began in self._runners.items() if began < before)
+        if len(self._slow) == len(self._runners) < self._parallel:
+            self._start()
+        self._timer = loop.call_later(self.SLOW_S, self._look_for_slow)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            while self._waiting and (len(self._waiting) >= self.CROWD or len(self._runners) - len(self._slow) <= 1):
+                self._runners[task] = loop.time()
+                await self._call(self._take())
+                self._slow.discard(task)
+        finally:
+            self._slow.discard(task)
+            del self._runners[task]
+
+    def _take(self) -> list[_Entry]:
+        waiting = self._waiting
+        if len(waiting) <= self._limit and sum([len(entry[1]) for entry in waiting]) <= self._limit:
+            batch = list(waiting)
+            waiting.clear()
+            return batch
+        batch = [waiting.popleft()]
+        size = len(batch[0][1])
+        while waiting and size + len(waiting[0][1]) <= self._limit:
+            batch.append(waiting.popleft())
+            size += len(batch[-1][1])
+        return batch
+
+    async def _call(self, batch: list[_Entry]) -> None:
+        parts: list[list[Any]] = [[] for _ in range(self._kinds)]
+        for kind, items, _ in batch:
+            parts[kind].extend(items)
+        try:
+            results = await self._flush(parts)
+        except Exception as error:
+            await self._fail(batch, error)
+            return
+        starts = [0] * self._kinds
+        for kind, items, answer in batch:
+            start = starts[kind]
+            starts[kind] = end = start + len(items)
+            part = results[kind][start:end]
+            if not answer.done():
+                answer.set_result(part)
+            elif self._abandoned is not None:
+                self._abandoned(kind, items, part)
+
+    async def _fail(self, batch: list[_Entry], error: Exception) -> None:
+        # As in Batcher: the statement was rolled back whole, and only the one at fault gets the error.
+        if len(batch) == 1 or isinstance(error, Unavailable):
+            for _, _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for single in batch:
+            await self._call([single])
+
+
+_Entry = tuple[int, Sequence[Any], Answer[Sequence[Any]]]
+"""The kind, the items, and what their caller waits for."""

@@ -22,9 +22,19 @@ _SETTING_RANGES = {
 }
 
 
+_GOOD_NAMES: set[str] = set()
+"""Names that passed, so that the next request need not ask."""
+_MOST_NAMES = 10_000
+
+
 def check_name(name: str, field: str = "name") -> None:
+    if name in _GOOD_NAMES:
+        return
     if limits.QUEUE_NAME.fullmatch(name) is None:
         raise InvalidName(field=field)
+    if len(_GOOD_NAMES) >= _MOST_NAMES:
+        _GOOD_NAMES.clear()
+    _GOOD_NAMES.add(name)
 
 
 def check_range(field: str, value: float | None, bounds: tuple[float, float]) -> None:
@@ -74,9 +84,12 @@ def check_send(entry: Send) -> None:
         check_id("dedup_id", entry.dedup_id)
     if entry.dedup_window_s is not None:
         check_range("dedup_window", entry.dedup_window_s, limits.DEDUP_WINDOW_S)
-    for field, text in (("attributes", entry.attributes), ("headers", entry.headers), ("trace", entry.trace)):
-        if text is not None:
-            check_text(field, text)
+    if entry.attributes is not None:
+        check_text("attributes", entry.attributes)
+    if entry.headers is not None:
+        check_text("headers", entry.headers)
+    if entry.trace is not None:
+        check_text("trace", entry.trace)
 
 
 def check_receive(request: Receive) -> None:

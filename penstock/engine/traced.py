@@ -75,6 +75,8 @@ def _end(span: Span, answer: object, message_id: object = None) -> None:
 
 
 class TracedMessages(_Traced, Messages):
+    whole = False
+
     def __init__(self, *given: Any, tracer: Tracer, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self.tracer = tracer

@@ -50,12 +50,17 @@ from penstock.store.topics import TopicStore
 WakeUp = Callable[[TenantId, str], None]
 """Called with tenant and queue when messages may have become available without this process's doing."""
 
+Exchanged = tuple[list[Sent | PenstockError], list[Received | PenstockError], list[Outcome | PenstockError]]
+"""One answer for each message sent, each request to receive and each message deleted."""
+
 
 class Store(Protocol):
     """What every store can do. Verbs raise `QueueNotFound` for an unknown queue, unless they return it."""
 
     kind: str
     """`postgres` or `sqlite`, for logs and error texts only; see the `has_` flags for what a store can do."""
+    parallel: int
+    """How many calls of hot verbs are worth running at a time."""
     has_streams: bool
     """Whether `streams` works; otherwise its verbs raise `Unsupported`."""
     has_sql_publish: bool
@@ -145,6 +150,11 @@ class Store(Protocol):
         """
 
     async def delete_many(self, handles: Sequence[Handle], now: datetime) -> list[Outcome | PenstockError]: ...
+
+    async def exchange(
+        self, sends: Sequence[Send], receives: Sequence[Receive], deletes: Sequence[Handle], now: datetime
+    ) -> Exchanged:
+        """Send, delete and receive in one transaction, in this order: what is sent can be received at once."""
 
     async def change_visibility_many(
         self, changes: Sequence[tuple[Handle, int]], now: datetime

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.engine.batching import Batcher, KeyedBatchers
+from penstock.engine.batching import Batcher, KeyedBatchers, MixedBatcher
 from penstock.errors import Invalid, Unavailable
 
 
@@ -182,3 +182,109 @@ async def test_draining_waits_for_everything_submitted() -> None:
     await draining
 
     assert all(answer.done() for answer in answers)
+
+
+class MixedDatabase:
+    """Takes batches of two kinds; answers a batch when told to, and fails those that hold the poison."""
+
+    def __init__(self, poison: int | None = None) -> None:
+        self.batches: list[list[list[int]]] = []
+        self.gates: list[asyncio.Event] = []
+        self.poison = poison
+        self.asked = asyncio.Semaphore(0)
+
+    async def flush(self, parts: list[list[int]]) -> list[list[int]]:
+        self.batches.append(parts)
+        self.asked.release()
+        gate = asyncio.Event()
+        self.gates.append(gate)
+        await gate.wait()
+        if self.poison is not None and any(self.poison in part for part in parts):
+            raise Invalid("poison")
+        return [[item * 10 for item in part] for part in parts]
+
+    def answer(self) -> None:
+        for gate in self.gates:
+            gate.set()
+
+
+async def test_kinds_share_a_statement_and_each_caller_gets_its_own_results() -> None:
+    database = MixedDatabase()
+    batcher = MixedBatcher(database.flush, 2)
+    answers = [batcher.submit(0, [1])]
+    await settle()
+
+    answers += [batcher.submit(1, [2]), batcher.submit(0, [3, 4]), batcher.submit(1, [5])]
+    await settle()
+    assert database.batches == [[[1], []]]
+    database.answer()
+    await settle()
+
+    assert database.batches[1:] == [[[3, 4], [2, 5]]]
+    database.answer()
+    assert [list(await answer) for answer in answers] == [[10], [20], [30, 40], [50]]
+
+
+async def test_one_kind_at_fault_does_not_fail_the_others() -> None:
+    database = MixedDatabase(poison=2)
+    batcher = MixedBatcher(database.flush, 2)
+    answers = [batcher.submit(0, [1]), batcher.submit(1, [2]), batcher.submit(1, [3])]
+
+    for _ in range(4):
+        await settle()
+        database.answer()
+
+    assert list(await answers[0]) == [10]
+    with pytest.raises(Invalid):
+        await answers[1]
+    assert list(await answers[2]) == [30]
+
+
+async def test_a_crowd_gets_a_statement_of_its_own() -> None:
+    database = MixedDatabase()
+    batcher = MixedBatcher(database.flush, 2)
+    batcher.submit(0, [0])
+    await settle()
+
+    answers = [batcher.submit(1, [number]) for number in range(batcher.CROWD)]
+    await settle()
+
+    assert [len(part) for part in database.batches[-1]] == [0, batcher.CROWD]
+    database.answer()
+    await asyncio.gather(*answers)
+    await batcher.drain()
+
+
+async def test_a_statement_that_waits_for_a_lock_holds_up_nobody_else() -> None:
+    database = MixedDatabase()
+    batcher = MixedBatcher(database.flush, 2)
+    stuck = batcher.submit(0, [1])
+    await database.asked.acquire()
+
+    for number in (2, 3):
+        answer = batcher.submit(1, [number])
+        await database.asked.acquire()
+        await settle()
+        database.gates[-1].set()
+        assert list(await answer) == [number * 10]
+
+    assert not stuck.done()
+    database.answer()
+    await batcher.drain()
+    assert stuck.done()
+
+
+async def test_what_a_caller_left_behind_is_given_back() -> None:
+    database = MixedDatabase()
+    given_back: list[tuple[int, list[int], list[int]]] = []
+    batcher = MixedBatcher(
+        database.flush, 2, abandoned=lambda kind, items, found: given_back.append((kind, list(items), list(found)))
+    )
+    answer = batcher.submit(1, [7])
+    await settle()
+
+    answer.cancel()
+    database.answer()
+    await batcher.drain()
+
+    assert given_back == [(1, [7], [70])]

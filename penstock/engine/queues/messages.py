@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock import limits
 from penstock.clock import Clock
-from penstock.engine.batching import Batcher, Flush, KeyedBatchers
+from penstock.engine.answers import Answer
+from penstock.engine.batching import Batcher, Flush, KeyedBatchers, MixedBatcher
 from penstock.engine.checks import check_length, check_name, check_range, check_receive, check_send, check_text
 from penstock.engine.metrics import Histogram, Labels, Metrics
 from penstock.engine.waiting import Expectations, Key, Look, Waiters
@@ -33,8 +34,14 @@ Changed = tuple[Outcome, datetime | None]
 MOST_FOUND = 10_000
 """Messages that a search finds."""
 
+SEND, RECEIVE, DELETE = range(3)
+"""What shares a statement."""
+
 
 class Messages:
+    whole = True
+    """Whether callers may `begin` what they finish themselves. Not where a span must last until the answer."""
+
     def __init__(
         self,
         store: Store,
@@ -71,10 +78,28 @@ class Messages:
         )
         self._deletes: KeyedBatchers[Handle, Outcome | PenstockError] = batchers(self._delete)
         self._changes: KeyedBatchers[Change, Changed | PenstockError] = batchers(self._change)
+        # Someone who sets a linger wants sends to wait, and nothing else.
+        mixed = batching and not linger_s
+        self._mixed = (
+            MixedBatcher(self._exchange, 3, parallel=store.parallel, abandoned=self._abandon) if mixed else None
+        )
+
+    def begin_send(self, entry: Send) -> Answer[Sequence[Sent | PenstockError]]:
+        """Send one message. The answer holds one result, which may be an error."""
+        check_send(entry)
+        return self._submit_sends([entry], _batch_key_of_send(entry))
+
+    def begin_receive(self, request: Receive) -> Answer[Sequence[Received | PenstockError]]:
+        """Receive without waiting. The answer holds one result, which may be an error, or `crowded_out`."""
+        check_receive(request)
+        return self._submit_receive(request)
+
+    def begin_delete(self, handle: Handle) -> Answer[Sequence[Outcome | PenstockError]]:
+        return self._submit_deletes([handle])
 
     async def send(self, entry: Send) -> Sent:
         check_send(entry)
-        [sent] = await self._sends.submit([entry], _batch_key_of_send(entry))
+        [sent] = await self._submit_sends([entry], _batch_key_of_send(entry))
         if isinstance(sent, PenstockError):
             raise sent
         return sent
@@ -92,7 +117,7 @@ class Messages:
                 answers.append(None)
                 good.append(entry)
         key = next((found for found in map(_batch_key_of_send, good) if found is not None), None)
-        results = iter(await self._sends.submit(good, key)) if good else iter(())
+        results = iter(await self._submit_sends(good, key)) if good else iter(())
         return [next(results) if answer is None else answer for answer in answers]
 
     async def receive(self, request: Receive, wait_s: float = 0.0) -> list[Message]:
@@ -108,14 +133,13 @@ class Messages:
         return await self._waiters.poll(key, wait_s, lambda: self._look(request), self._expectations.expect)
 
     async def delete(self, handle: Handle) -> Outcome:
-        [outcome] = await self._deletes.submit([handle], _batch_key_of_queue(handle.queue, handle.tenant))
+        [outcome] = await self._submit_deletes([handle])
         if isinstance(outcome, PenstockError):
             raise outcome
         return outcome
 
     async def delete_batch(self, handles: Sequence[Handle]) -> list[Outcome | PenstockError]:
-        key = _batch_key_of_queue(handles[0].queue, handles[0].tenant)
-        return list(await self._deletes.submit(handles, key))
+        return list(await self._submit_deletes(handles))
 
     async def archive_batch(self, handles: Sequence[Handle]) -> list[Outcome | PenstockError]:
         outcomes = await self._store.archive_many(handles, self._clock.now())
@@ -165,13 +189,35 @@ class Messages:
         self._waiters.stop()
         for batchers in (self._sends, self._receives, self._deletes, self._changes):
             await batchers.drain()
+        if self._mixed is not None:
+            await self._mixed.drain()
+            await self._changes.drain()  # what receivers that left meanwhile have given back
+
+    # Who shares a statement with whom
+
+    def _submit_sends(self, entries: Sequence[Send], key: Key | None) -> Answer[Sequence[Sent | PenstockError]]:
+        if key is None and self._mixed is not None:
+            return self._mixed.submit(SEND, entries)
+        return self._sends.submit(entries, key)
+
+    def _submit_receive(self, request: Receive) -> Answer[Sequence[Received | PenstockError]]:
+        # A FIFO claim locks groups, and one that names its own dead letters can lock another queue.
+        if self._mixed is not None and request.dead_letter_queue is None and not request.queue.endswith(".fifo"):
+            return self._mixed.submit(RECEIVE, [request])
+        # FIFO claims take no locks that others wait for, so they share the key of all receives.
+        return self._receives.submit([request])
+
+    def _submit_deletes(self, handles: Sequence[Handle]) -> Answer[Sequence[Outcome | PenstockError]]:
+        key = _batch_key_of_queue(handles[0].queue, handles[0].tenant)
+        if key is None and self._mixed is not None:
+            return self._mixed.submit(DELETE, handles)
+        return self._deletes.submit(handles, key)
 
     # Waiting
 
     async def _claim(self, request: Receive) -> Received:
-        # FIFO claims take no locks that others wait for, so they share the key of all receives.
         while True:
-            [received] = await self._receives.submit([request])
+            [received] = await self._submit_receive(request)
             if isinstance(received, PenstockError):
                 raise received
             if not received.crowded_out:
@@ -196,18 +242,44 @@ class Messages:
                     [(handle, 0) for handle in handles], _batch_key_of_queue(request.queue, request.tenant)
                 )
 
+    def _abandon(self, kind: int, items: Sequence[Any], results: Sequence[Any]) -> None:
+        if kind == RECEIVE:
+            self._give_back(items, results)
+
     # Shared statements
+
+    async def _exchange(self, parts: list[list[Any]]) -> Sequence[Sequence[Any]]:
+        sends, receives, deletes = parts
+        if sends:
+            self._metrics.batch_sizes.observe((), len(sends))
+        if not deletes and not receives:
+            return await self._send(sends), (), ()
+        if not sends and not deletes:
+            return (), await self._receive(receives), ()
+        if not sends and not receives:
+            return (), (), await self._delete(deletes)
+        now, start = self._clock.now(), perf_counter()
+        shares = _merge(receives)
+        wanted = [request for request, _ in shares]
+        sent, received, outcomes = await self._store.exchange(sends, wanted, deletes, now)
+        elapsed = perf_counter() - start
+        self._after_send(sends, sent, elapsed)
+        self._after_receive(wanted, received, now, elapsed)
+        self._after_delete(deletes, outcomes, self._metrics.delete_seconds, elapsed)
+        return sent, _share_out(len(receives), receives, shares, received), outcomes
 
     async def _send(self, entries: Sequence[Send]) -> Sequence[Sent | PenstockError]:
         start = perf_counter()
         results = await self._store.send_many(entries, self._clock.now())
-        elapsed = perf_counter() - start
+        self._after_send(entries, results, perf_counter() - start)
+        return results
+
+    def _after_send(self, entries: Sequence[Send], results: Sequence[Sent | PenstockError], elapsed: float) -> None:
         for (tenant, queue), group in groupby(zip(entries, results, strict=True), _queue_of_entry):
             stored = [entry for entry, sent in group if isinstance(sent, Sent) and not sent.duplicate]
             if stored:
                 self._count_sent((str(tenant), queue), len(stored), elapsed)
                 self._waiters.wake((tenant, queue), len(stored))
-        return results
 
     def _count_sent(self, labels: Labels, count: int, elapsed: float) -> None:
         self._metrics.sent.add(labels, count)
@@ -226,14 +298,18 @@ class Messages:
         now = self._clock.now()
         start = perf_counter()
         results = await self._store.receive_many(requests, now)
-        elapsed = perf_counter() - start
+        self._after_receive(requests, results, now, perf_counter() - start)
+        return results
+
+    def _after_receive(
+        self, requests: Sequence[Receive], results: Sequence[Received | PenstockError], now: datetime, elapsed: float
+    ) -> None:
         for request, received in zip(requests, results, strict=True):
             if isinstance(received, Received) and received.messages:
                 self._count_received((str(request.tenant), request.queue), received.messages, now, elapsed)
                 key = (request.tenant, request.queue)
                 if self._waiters.waiting(key):
                     self._waiters.wake_at(key, min(message.visible_at for message in received.messages))
-        return results
 
     def _count_received(self, labels: Labels, messages: list[Message], now: datetime, elapsed: float) -> None:
         metrics = self._metrics

@@ -32,7 +32,7 @@ from penstock.model import (
     TenantId,
     Token,
 )
-from penstock.store import WakeUp
+from penstock.store import Exchanged, WakeUp
 from penstock.store.audit import AuditStore
 from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
@@ -74,6 +74,9 @@ _OPTIONAL = attrgetter(
 )  # fmt: skip
 """What most messages leave out."""
 _NO_OPTIONS = _OPTIONAL(Send(tenant=TenantId(0), queue="", body=""))
+_NO_SENDS = [None] * 14
+_NO_DELETES = [None] * 4
+_NO_RECEIVES = [None] * 9
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
@@ -81,6 +84,7 @@ class PostgresStore:
     """Any number of these, in any number of processes, may work on one database."""
 
     kind = "postgres"
+    parallel = 4
     has_streams = True
     has_sql_publish = True
 
@@ -183,19 +187,16 @@ class PostgresStore:
     # Messages
 
     async def send_many(self, entries: Sequence[Send], now: datetime) -> list[Sent | PenstockError]:
-        row = await self._connections.row(
-            "send" if any(entry.sync_commit for entry in entries) else "send_without_sync",
-            [entry.tenant for entry in entries],
-            [entry.queue for entry in entries],
-            [entry.body for entry in entries],
-            *_columns([_OPTIONAL(entry) for entry in entries]),
-            now,
-        )
+        call = "send" if any(entry.sync_commit for entry in entries) else "send_without_sync"
+        row = await self._connections.row(call, *_send_columns(entries), now)
         assert row is not None
+        return self._sent(entries, row)
+
+    def _sent(self, entries: Sequence[Send], row: Sequence[Any]) -> list[Sent | PenstockError]:
         for entry in entries:
             if entry.priority is not None:
                 self._hints.forget((entry.tenant, entry.queue))
-        ids, codes, duplicates, sequences = row
+        ids, codes, duplicates, sequences = row[:4]
         if duplicates is None and not any(codes):
             return [Sent(message_id) for message_id in ids]
         count = len(entries)
@@ -211,22 +212,17 @@ class PostgresStore:
         # A dead-letter queue of the request that is full loses messages: PostgreSQL warns of that.
         named = any(request.dead_letter_queue is not None for request in requests)
         ask = self._connections.rows_and_warnings if named else self._connections.rows
-        found = await ask(
-            "receive",
-            [request.tenant for request in requests],
-            [request.queue for request in requests],
-            [request.limit for request in requests],
-            _column([request.visibility_timeout_s for request in requests]),
-            _column([request.max_receives for request in requests]),
-            _column([request.dead_letter_queue for request in requests]),
-            _column([request.shuffle or None for request in requests]),
-            _column([hint.place if hint is not None else None for hint in hints]),
-            _column([hint.looked_at if hint is not None else None for hint in hints]),
-            now,
-            limits.ANSWER_BYTES,
-            durable=False,
-        )
-        took = timedelta(seconds=perf_counter() - start)
+        found = await ask("receive", *_receive_columns(requests, hints), now, limits.ANSWER_BYTES, durable=False)
+        return self._received(requests, hints, found, now, timedelta(seconds=perf_counter() - start))
+
+    def _received(
+        self,
+        requests: Sequence[Receive],
+        hints: list[Hint | None],
+        found: Sequence[asyncpg.Record],
+        now: datetime,
+        took: timedelta,
+    ) -> list[Received | PenstockError]:
         results: list[Received | PenstockError] = [Received([]) for _ in requests]
         for row in found:
             position, code = row["request"] - 1, row["code"]
@@ -256,13 +252,34 @@ class PostgresStore:
         return await self._finish(handles, True, now)
 
     async def _finish(self, handles: Sequence[Handle], archive: bool, now: datetime) -> list[Outcome | PenstockError]:
-        answers = await self._connections.value("finish", *_handle_columns(handles), archive, now)
+        return self._finished(handles, await self._connections.value("finish", *_handle_columns(handles), archive, now))
+
+    def _finished(self, handles: Sequence[Handle], answers: list[str]) -> list[Outcome | PenstockError]:
         if len(set(map(_name_of, handles))) < len(handles):
             _done_once(handles, answers)
         for answer, handle in zip(answers, handles, strict=True):
             if answer == "done" and handle.queue.endswith(".fifo"):
                 self._hints.passed((handle.tenant, handle.queue), handle.id)
         return [_outcome(answer, handle) for answer, handle in zip(answers, handles, strict=True)]
+
+    async def exchange(
+        self, sends: Sequence[Send], receives: Sequence[Receive], deletes: Sequence[Handle], now: datetime
+    ) -> Exchanged:
+        hints = [self._hints.find((request.tenant, request.queue), now) for request in receives]
+        start = perf_counter()
+        found = await self._connections.rows(
+            "exchange",
+            now,
+            *(_send_columns(sends) if sends else _NO_SENDS),
+            *(_handle_columns(deletes) if deletes else _NO_DELETES),
+            *(_receive_columns(receives, hints) if receives else _NO_RECEIVES),
+            limits.ANSWER_BYTES,
+            durable=bool(deletes) or any(entry.sync_commit for entry in sends),
+        )
+        took = timedelta(seconds=perf_counter() - start)
+        sent = self._sent(sends, found.pop(0)) if sends else []
+        outcomes = self._finished(deletes, found.pop(0)["answers"]) if deletes else []
+        return sent, self._received(receives, hints, found, now, took), outcomes
 
     async def change_visibility_many(
         self, changes: Sequence[tuple[Handle, int]], now: datetime
@@ -399,6 +416,29 @@ def _columns(options: list[tuple[Any, ...]]) -> list[list[Any] | None]:
         return [None] * len(_NO_OPTIONS)
     is_json, *others = zip(*options, strict=True)
     return [list(is_json) if any(is_json) else None, *(_column(list(values)) for values in others)]
+
+
+def _send_columns(entries: Sequence[Send]) -> list[Any]:
+    return [
+        [entry.tenant for entry in entries],
+        [entry.queue for entry in entries],
+        [entry.body for entry in entries],
+        *_columns([_OPTIONAL(entry) for entry in entries]),
+    ]
+
+
+def _receive_columns(requests: Sequence[Receive], hints: list[Hint | None]) -> list[Any]:
+    return [
+        [request.tenant for request in requests],
+        [request.queue for request in requests],
+        [request.limit for request in requests],
+        _column([request.visibility_timeout_s for request in requests]),
+        _column([request.max_receives for request in requests]),
+        _column([request.dead_letter_queue for request in requests]),
+        _column([request.shuffle or None for request in requests]),
+        _column([hint.place if hint is not None else None for hint in hints]),
+        _column([hint.looked_at if hint is not None else None for hint in hints]),
+    ]
 
 
 def _handle_columns(handles: Sequence[Handle]) -> tuple[list[int], list[str], list[int], list[int | None]]:

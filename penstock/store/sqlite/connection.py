@@ -39,12 +39,17 @@ class WorkerThread:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
         except sqlite3.DatabaseError as error:
-            # Its other subclasses tell of a mistake of ours, not of the database.
-            if type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError):
-                raise Unavailable(f"SQLite: {error}") from error
-            raise
+            raise _translated(error) from error
         finally:
             self.waiting -= 1
+
+    def run_here(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """The same on the thread of the caller. Only while nothing waits: a connection serves one thread at a time."""
+        assert not self.waiting
+        try:
+            return self._work(work)
+        except sqlite3.DatabaseError as error:
+            raise _translated(error) from error
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -81,9 +86,15 @@ class Database:
         for thread in threads:
             await thread.close()
 
-    async def write(self, work: Callable[[Session], Result]) -> Result:
-        """Run `work` in one transaction; it commits when `work` returns and leaves no trace when it raises."""
-        return await _opened(self._writer).run(lambda connection: _transact(connection, work))
+    async def write(self, work: Callable[[Session], Result], *, brief: bool = False) -> Result:
+        """Run `work` in one transaction; it commits when `work` returns and leaves no trace when it raises.
+
+        In memory, `brief` work is done at once: to hand it to another thread would cost more than the work.
+        """
+        writer = _opened(self._writer)
+        if brief and self._path is None and not writer.waiting:
+            return writer.run_here(lambda connection: _transact(connection, work))
+        return await writer.run(lambda connection: _transact(connection, work))
 
     async def read(self, work: Callable[[Session], Result]) -> Result:
         """Run `work` over one snapshot, without waiting for writers where the store allows it."""
@@ -97,6 +108,13 @@ class Database:
 
     def _threads(self) -> list[WorkerThread]:
         return [*([self._writer] if self._writer is not None else []), *self._readers]
+
+
+def _translated(error: sqlite3.DatabaseError) -> Exception:
+    # Its other subclasses tell of a mistake of ours, not of the database.
+    if type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError):
+        return Unavailable(f"SQLite: {error}")
+    return error
 
 
 def _waiting(thread: WorkerThread) -> int:
@@ -127,7 +145,12 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     if path is not None:
         _make_private(path)
     connection = sqlite3.connect(
-        ":memory:" if path is None else path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256
+        ":memory:" if path is None else path,
+        timeout=_BUSY_TIMEOUT_S,
+        isolation_level=None,
+        cached_statements=256,
+        # Of a database in memory the loop's thread does the brief work itself; see `Database.write`.
+        check_same_thread=path is not None,
     )
     connection.row_factory = sqlite3.Row
     connection.execute("pragma foreign_keys = on")

@@ -28,7 +28,7 @@ from penstock.model import (
     TenantId,
     Token,
 )
-from penstock.store import WakeUp
+from penstock.store import Exchanged, WakeUp
 from penstock.store.audit import AuditStore
 from penstock.store.follow import FollowStore
 from penstock.store.gauges import GaugeStore
@@ -59,9 +59,13 @@ from penstock.store.sqlite.topics.topics import SqliteTopics
 from penstock.store.streams import NoStreams, StreamStore
 from penstock.store.topics import TopicStore
 
+BRIEF = 200
+"""Entries of a call that take a few milliseconds at most."""
+
 
 class SqliteStore:
     kind = "sqlite"
+    parallel = 1
     has_streams = False
     has_sql_publish = False
 
@@ -146,13 +150,29 @@ class SqliteStore:
     # Messages
 
     async def send_many(self, entries: Sequence[Send], now: datetime) -> list[Sent | PenstockError]:
-        return await self._database.write(lambda s: messages.send_many(s, entries, micros(now)))
+        brief = len(entries) <= BRIEF
+        return await self._database.write(lambda s: messages.send_many(s, entries, micros(now)), brief=brief)
 
     async def receive_many(self, requests: Sequence[Receive], now: datetime) -> list[Received | PenstockError]:
-        return await self._database.write(lambda s: receive.receive_many(s, requests, micros(now)))
+        brief = len(requests) <= BRIEF
+        return await self._database.write(lambda s: receive.receive_many(s, requests, micros(now)), brief=brief)
 
     async def delete_many(self, handles: Sequence[Handle], now: datetime) -> list[Outcome | PenstockError]:
-        return await self._database.write(lambda s: messages.delete_many(s, handles, micros(now)))
+        brief = len(handles) <= BRIEF
+        return await self._database.write(lambda s: messages.delete_many(s, handles, micros(now)), brief=brief)
+
+    async def exchange(
+        self, sends: Sequence[Send], receives: Sequence[Receive], deletes: Sequence[Handle], now: datetime
+    ) -> Exchanged:
+        at = micros(now)
+
+        def work(session: Session) -> Exchanged:
+            sent = messages.send_many(session, sends, at) if sends else []
+            outcomes = messages.delete_many(session, deletes, at) if deletes else []
+            received = receive.receive_many(session, receives, at) if receives else []
+            return sent, received, outcomes
+
+        return await self._database.write(work, brief=len(sends) + len(receives) + len(deletes) <= BRIEF)
 
     async def change_visibility_many(
         self, changes: Sequence[tuple[Handle, int]], now: datetime

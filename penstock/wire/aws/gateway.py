@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.auth import Mode, Principal
+from penstock.engine.answers import Answer
 from penstock.engine.tenants import HOME_REGION, Tenants
 from penstock.model import DEFAULT_TENANT, TenantId
 from penstock.wire.aws import json_protocol as aws_json
@@ -28,7 +29,7 @@ from penstock.wire.aws import xml as aws_xml
 from penstock.wire.aws.errors import AwsError, internal, invalid_action, unknown_operation
 from penstock.wire.aws.signature import AwsAuthenticator, Caller, SignatureFault, check_service, service_of
 from penstock.wire.http.head_checks import made_for_another_site
-from penstock.wire.http.messages import Direct, Refusal, Request, Response
+from penstock.wire.http.messages import Direct, Later, Refusal, Request, Response
 from penstock.wire.http.router import Admission, Route
 
 log = logging.getLogger("penstock.http")
@@ -106,19 +107,33 @@ class Call:
 
 
 Perform = Callable[[Call, Any], Awaitable[Struct | None]]
+Begun = tuple[Answer[Any], Callable[[Any], "Struct | Awaitable[Struct | None] | None"]]
+"""An answer of the engine that is under way, and what makes a result of it."""
+Begin = Callable[[Call, Any], Begun | None]
+"""Performs what needs no waiting but for the engine; None leaves it to `Perform`."""
 
 
 class Action:
     """A named action: the Struct it is given, and what performs it."""
 
-    __slots__ = ("body_bytes", "by_link", "decoder", "everywhere", "given", "hot", "name", "perform", "unsigned")
+    __slots__ = (
+        "begin", "body_bytes", "by_link", "decoder", "everywhere", "given", "hot", "name", "perform", "unsigned",
+    )  # fmt: skip
 
     def __init__(
-        self, name: str, given: type[Struct], perform: Perform, *, everywhere: bool = True, unsigned: bool = False
+        self,
+        name: str,
+        given: type[Struct],
+        perform: Perform,
+        *,
+        everywhere: bool = True,
+        unsigned: bool = False,
+        begin: Begin | None = None,
     ) -> None:
         self.name = name
         self.given = given
         self.perform = perform
+        self.begin = begin
         self.decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(given)
         self.everywhere = everywhere
         """Served at the address of a single queue too."""
@@ -190,8 +205,45 @@ class Gateway:
             return call.fault(unknown_operation(400))
         if request.arguments:
             call.path = request.arguments[-1]
-        performed = self._perform(call, *found)
-        return Direct(performed) if found[1].hot else performed
+        service, action = found
+        begun = self._begin(call, service, action) if action.begin is not None else None
+        if begun is not None:
+            return begun
+        performed = self._perform(call, service, action)
+        return Direct(performed) if action.hot else performed
+
+    def _begin(self, call: Call, service: Service, action: Action) -> Response | Later | None:
+        """Perform an action without a coroutine; None when it needs one."""
+        assert action.begin is not None
+        request = call.request
+        call.action = action.name
+        try:
+            caller = self._authenticator.remembered(request, service.name)
+            if caller is None or caller[1] != HOME_REGION:
+                return None
+            self._check_action(request, action)
+            call.principal, call.region = caller
+            call.tenant = call.principal.tenant
+            begun = action.begin(call, aws_json.read(action.decoder, request.body))
+        except Exception as error:
+            return call.fault(_explained(error, service, call))
+        if begun is None:
+            return None
+        answer, finish = begun
+
+        def respond(results: Any) -> Response | Awaitable[Response]:
+            result = finish(results)
+            if result is None or isinstance(result, Struct):
+                return aws_json.answer(result, call.request_id)
+            return self._respond(call, service, result)
+
+        return Later(answer, respond, lambda error: call.fault(_explained(error, service, call)))
+
+    async def _respond(self, call: Call, service: Service, result: Awaitable[Struct | None]) -> Response:
+        try:
+            return call.answer(await result)
+        except Exception as error:
+            return call.fault(_explained(error, service, call))
 
     def admit(self, request: Request) -> Admission:
         """Refuse a large body, by the head alone, when its sender is unknown."""

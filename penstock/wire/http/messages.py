@@ -5,10 +5,12 @@ The doors are written against these few types and never touch a socket. `protoco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock.auth import Principal
+from penstock.engine.answers import Answer
+from penstock.errors import QueueNotFound
 
 if TYPE_CHECKING:
     from penstock.wire.http.router import Route
@@ -54,6 +56,10 @@ class Response:
 NO_CONTENT = Response(204)
 
 
+Rescue = Callable[["Request", QueueNotFound], Awaitable[Response]]
+"""Serves a request again, or raises the error, when there is no queue of the name that the request gave."""
+
+
 class Direct:
     """A handler's coroutine that the connection may run by itself, without a task.
 
@@ -61,43 +67,69 @@ class Direct:
     such as `asyncio.timeout`, comes after `await asyncio.sleep(0)`.
     """
 
-    __slots__ = ("steps",)
+    __slots__ = ("rescue", "steps")
 
     def __init__(self, steps: Coroutine[Any, None, Response]) -> None:
         self.steps = steps
+        self.rescue: Rescue | None = None
 
     def __await__(self) -> Generator[Any, None, Response]:
         return self.steps.__await__()
 
 
+class Later:
+    """An answer of the engine that is under way, and what makes a response of it. It takes not even a coroutine.
+
+    `finish` may return something to wait for instead. `failed` words what was raised; else the route does.
+    """
+
+    __slots__ = ("answer", "failed", "finish", "rescue")
+
+    def __init__(
+        self,
+        answer: Answer[Any],
+        finish: Callable[[Any], Response | Awaitable[Response]],
+        failed: Callable[[Exception], Response] | None = None,
+    ) -> None:
+        self.answer = answer
+        self.finish = finish
+        self.failed = failed
+        self.rescue: Rescue | None = None
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Response:
+        try:
+            response = self.finish(await self.answer)
+            return response if isinstance(response, Response) else await response
+        except Exception as error:
+            if self.failed is None:
+                raise
+            return self.failed(error)
+
+
 class Request:
     """One request. The whole body has arrived before a handler sees it; `Route.admit` sees the head alone."""
 
-    __slots__ = (
-        "arguments",
-        "body",
-        "client",
-        "fault",
-        "found",
-        "headers",
-        "held",
-        "if_stopped",
-        "keep_alive",
-        "late",
-        "method",
-        "path",
-        "principal",
-        "query",
-        "ready",
-        "request_id",
-        "route",
-        "started",
-        "wait_s",
-    )
-
     principal: Principal
     """Set before the handler of any route that is not open."""
-    route: Route | None
+
+    # Most requests leave these as they are, so they cost nothing until they are set.
+    body: bytes | bytearray = b""
+    client: tuple[str, int] | None = None
+    request_id = ""
+    route: Route | None = None
+    fault: Callable[[Exception, str], Response] | None = None
+    """How the door that the path belongs to words refusals, if it has its own way."""
+    ready: Response | None = None
+    started = 0.0
+    held = 0
+    late = False
+    wait_s: float = 0.0
+    """A handler that waits on purpose says how long; its time limit grows by as much."""
+    if_stopped: Response | None = None
+    """With `wait_s`: the answer to give when the server stops before the wait is over."""
 
     def __init__(
         self,
@@ -114,21 +146,7 @@ class Request:
         self.headers = headers
         self.found: dict[bytes, bytes] = dict(headers) if found is None else found
         self.keep_alive = keep_alive
-        self.body: bytes | bytearray = b""
-        self.client: tuple[str, int] | None = None
-        self.request_id = ""
         self.arguments: list[str] = []
-        self.route = None
-        self.fault: Callable[[Exception, str], Response] | None = None
-        """How the door that the path belongs to words refusals, if it has its own way."""
-        self.ready: Response | None = None
-        self.started = 0.0
-        self.held = 0
-        self.late = False
-        self.wait_s = 0.0
-        """A handler that waits on purpose says how long; its time limit grows by as much."""
-        self.if_stopped: Response | None = None
-        """With `wait_s`: the answer to give when the server stops before the wait is over."""
 
     def header(self, name: bytes) -> bytes | None:
         return self.found.get(name)

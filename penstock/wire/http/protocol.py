@@ -26,7 +26,7 @@ from uvicorn.server import ServerState
 from penstock.auth import Authenticator
 from penstock.engine.answers import Answer
 from penstock.engine.metrics import Metrics
-from penstock.errors import Unavailable
+from penstock.errors import QueueNotFound, Unavailable
 from penstock.wire.http.asgi import AsgiExchange, Streamed
 from penstock.wire.http.faults import json_fault
 from penstock.wire.http.head_checks import (
@@ -39,9 +39,9 @@ from penstock.wire.http.head_checks import (
     refusal_of,
     split_url,
 )
-from penstock.wire.http.known_heads import BLOCK_BYTES, LINE, METHODS
+from penstock.wire.http.known_heads import BLOCK_BYTES, HEAD_BYTES, LINE, METHODS
 from penstock.wire.http.limits import HttpLimits
-from penstock.wire.http.messages import Direct, Refusal, Refused, Request, Response
+from penstock.wire.http.messages import Direct, Later, Refusal, Refused, Request, Rescue, Response
 from penstock.wire.http.router import Admission, Route, Router
 from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
 from penstock.wire.http.turns import Turns, caller_of
@@ -95,6 +95,9 @@ class PenstockProtocol(HttpToolsProtocol):
         self._task: asyncio.Task[None] | None = None
         self._steps: Coroutine[Any, None, Response] | None = None
         """The handler of the current request, when it runs without a task."""
+        self._later: Later | None = None
+        """What the handler of the current request left to do, when it took no coroutine."""
+        self._rescue: Rescue | None = None
         self._awaited: Answer[Any] | None = None
         """What that handler waits for."""
         self._block: bytes | None = None
@@ -196,16 +199,25 @@ class PenstockProtocol(HttpToolsProtocol):
 
     def _take_known(self, data: bytes) -> bool:
         """Take a whole request whose headers were read before; False leaves it to the parser."""
-        line_end = data.find(b"\r\n")
-        head_end = data.find(b"\r\n\r\n", line_end, line_end + BLOCK_BYTES)
+        head_end = data.find(b"\r\n\r\n", 0, HEAD_BYTES)
         if head_end < 0:
             self._block = None
             return False
+        known = self.shared.known_heads.heads.get(data[:head_end])
+        if known is None or len(data) != head_end + 4 + known.length:
+            return self._take_known_block(data, head_end)
+        request = known.again()
+        request.body = data[head_end + 4 :]
+        self._take(request)
+        return True
+
+    def _take_known_block(self, data: bytes, head_end: int) -> bool:
+        line_end = data.find(b"\r\n")
         block = data[line_end:head_end]
         known = self.shared.known_heads.blocks.get(block)
         line = LINE.fullmatch(data, 0, line_end)
         if known is None or line is None or len(data) != head_end + 4 + known.length:
-            self._block = block if line is not None else None
+            self._block = block if line is not None and len(block) <= BLOCK_BYTES else None
             return False
         method, path, query = line.groups(b"")
         request = Request(METHODS[method], path.decode("ascii"), query, known.headers, True, known.found)
@@ -213,6 +225,8 @@ class PenstockProtocol(HttpToolsProtocol):
         route = request.route
         if route is None or known.length > min(route.body_bytes, self.limits.unknown_body_bytes):
             return False
+        if request.ready is None:
+            self.shared.known_heads.remember(data[:head_end], request, known.length)
         request.body = data[head_end + 4 :]
         self._take(request)
         return True
@@ -513,15 +527,28 @@ class PenstockProtocol(HttpToolsProtocol):
             answer = request.ready or self._answer(request)
         except Exception as error:
             answer = self._fault(request, error)
-        if type(answer) is Direct:
+        if type(answer) is Later:
+            self._later = answer
+            self._rescue = answer.rescue
+            self._awaited = awaited = answer.answer
+            awaited.resume = self._settle
+            if awaited.done():
+                self._settle()
+        elif type(answer) is Direct:
             self._steps = answer.steps
+            self._rescue = answer.rescue
             self._step()
         elif isinstance(answer, Response):
             self._finish(request, answer)
         else:
-            self._entered = False
-            self._task = task = self.loop.create_task(self._run(request, answer))
-            self.tasks.add(task)
+            self._rescue = None
+            self._carry_on(request, answer)
+
+    def _carry_on(self, request: Request, answer: Awaitable[Response]) -> None:
+        """Answer by a task."""
+        self._entered = False
+        self._task = task = self.loop.create_task(self._run(request, answer))
+        self.tasks.add(task)
 
     def _answer(self, request: Request) -> Response | Awaitable[Response]:
         shared, route = self.shared, request.route
@@ -558,7 +585,11 @@ class PenstockProtocol(HttpToolsProtocol):
     async def _answer_unknown(self, request: Request, route: Route) -> Response:
         request.principal = await self.shared.authenticator.principal(request.authorization)
         answer = route.handler(request)
-        return answer if isinstance(answer, Response) else await answer
+        if isinstance(answer, Response):
+            return answer
+        if isinstance(answer, Direct | Later):
+            self._rescue = answer.rescue
+        return await answer
 
     async def _run(self, request: Request, answer: Awaitable[Response]) -> None:
         self._entered = True
@@ -568,7 +599,7 @@ class PenstockProtocol(HttpToolsProtocol):
         except asyncio.CancelledError:
             response = self._stopped(request)
         except Exception as error:
-            response = self._fault(request, error)
+            response = await self._rescued(request, error)
         # Not by a callback of the task: that would be one more turn of the loop for every request.
         self.tasks.discard(task)
         self._finish(request, response)
@@ -586,7 +617,9 @@ class PenstockProtocol(HttpToolsProtocol):
         except asyncio.CancelledError:
             response = self._stopped(request)
         except Exception as failure:
-            response = self._fault(request, failure)
+            self._steps = None
+            self._fail(request, failure)
+            return
         else:
             if type(awaited) is Answer:
                 self._awaited = awaited
@@ -594,19 +627,57 @@ class PenstockProtocol(HttpToolsProtocol):
             else:
                 # It waits for something else after all: a task carries it on.
                 self._steps = None
-                self._entered = False
-                self._task = task = self.loop.create_task(self._run(request, _carried_on(steps, awaited)))
-                self.tasks.add(task)
+                self._carry_on(request, _carried_on(steps, awaited))
             return
         self._steps = None
         self._finish(request, response)
+
+    def _settle(self) -> None:
+        """The engine has answered a handler that took no coroutine."""
+        later, request = self._later, self._current
+        assert later is not None
+        assert request is not None
+        self._later = self._awaited = None
+        try:
+            response = later.finish(later.answer.result())
+        except asyncio.CancelledError:
+            response = self._stopped(request)
+        except Exception as failure:
+            if later.failed is None:
+                self._fail(request, failure)
+                return
+            response = later.failed(failure)
+        if isinstance(response, Response):
+            self._finish(request, response)
+        else:
+            self._carry_on(request, response)
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        if self._rescue is not None and isinstance(error, QueueNotFound):
+            self._carry_on(request, self._rescued(request, error))
+        else:
+            self._finish(request, self._fault(request, error))
+
+    async def _rescued(self, request: Request, error: Exception) -> Response:
+        rescue, self._rescue = self._rescue, None
+        if rescue is None or not isinstance(error, QueueNotFound):
+            return self._fault(request, error)
+        try:
+            return await rescue(request, error)
+        except asyncio.CancelledError:
+            return self._stopped(request)
+        except Exception as failure:
+            return self._fault(request, failure)
 
     def _cancel(self) -> None:
         """End the handler. One that has not begun is left to: a task cancelled so early would end unseen."""
         if self._awaited is not None:
             self._awaited.resume = None
             self._awaited.cancel()
-            self._step(asyncio.CancelledError())
+            if self._later is not None:
+                self._settle()
+            else:
+                self._step(asyncio.CancelledError())
         elif self._task is not None:
             if self._entered:
                 self._task.cancel()
@@ -643,11 +714,13 @@ class PenstockProtocol(HttpToolsProtocol):
 
     def _write(self, request: Request, response: Response, keep_alive: bool) -> None:
         head = self._head(request, response, b"" if keep_alive else b"connection: close\r\n")
-        body = b"" if request.method == "HEAD" else response.body
+        body = response.body
         if response.status in NO_BODY:
-            self.transport.write(head + b"\r\n")
+            self.transport.write(b"%b\r\n" % head)
+        elif request.method == "HEAD":
+            self.transport.write(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)))
         else:
-            self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(response.body), body))
+            self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
 
     def _head(self, request: Request, response: Response, more: bytes) -> bytes:
         prefix = self.shared.prefix(response.status, response.content_type, self.server_state.default_headers)

@@ -30,6 +30,7 @@ class Route:
         "method",
         "open",
         "path",
+        "repeats",
         "safe",
         "timed",
         "when",
@@ -65,6 +66,8 @@ class Route:
         """Asked before a large body is read, by routes that judge the Authorization header themselves."""
         self.words_refusals = words_refusals
         """What HTTP itself refuses is put by `fault` too; elsewhere it is said in one way at every door."""
+        self.repeats = "{id}" not in path
+        """Clients send the same request line again and again."""
         self.timed = (method, path)
         self.counted: dict[int, tuple[str, str, str]] = {}
 

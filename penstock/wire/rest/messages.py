@@ -24,10 +24,10 @@ from penstock.errors import (
     QueueNotFound,
     ReceiptStale,
 )
-from penstock.model import Handle, Outcome, Receive, Scope, Send, Sent, TenantId
+from penstock.model import Handle, Outcome, Receive, Received, Scope, Send, Sent, TenantId
 from penstock.wire.http.bodies import read_body, read_query
 from penstock.wire.http.faults import status_of
-from penstock.wire.http.messages import NO_CONTENT, Direct, Request, Response
+from penstock.wire.http.messages import NO_CONTENT, Direct, Later, Request, Response
 from penstock.wire.openapi import Operation
 from penstock.wire.rest import types as shapes
 from penstock.wire.rest.short_names import ShortNames
@@ -97,13 +97,13 @@ class MessageRoutes:
             many = read_body(_new_messages, body)
             check_range("body", len(many), limits.BATCH_ENTRIES)
             return self._send_many(principal, name, many, sync_commit)
-        return Direct(self._send_one(_send(principal.tenant, name, read_body(_new_message, body), sync_commit)))
+        entry = _send(principal.tenant, name, read_body(_new_message, body), sync_commit)
+        if self._messages.whole:
+            return Later(self._messages.begin_send(entry), _sent_one)
+        return Direct(self._send_one(entry))
 
     async def _send_one(self, entry: Send) -> Response:
-        sent = await self._messages.send(entry)
-        if sent.duplicate:
-            return Response(201, b'{"id":%d,"duplicate":true}' % sent.id)
-        return Response(201, b'{"id":%d}' % sent.id)
+        return _sent_one([await self._messages.send(entry)])
 
     async def _send_many(
         self, principal: Principal, name: str, many: list[shapes.NewMessage], sync_commit: bool
@@ -149,18 +149,25 @@ class MessageRoutes:
             dead_letter_queue=query.dead_letter_queue,
             shuffle=query.shuffle,
         )
-        return Direct(self._receive(wanted, query.wait))
+        if query.wait or not self._messages.whole:
+            return Direct(self._receive(wanted, query.wait))
+        return Later(self._messages.begin_receive(wanted), lambda results: self._received(wanted, results[0]))
 
     async def _receive(self, wanted: Receive, wait_s: int) -> Response:
         try:
             found = await self._messages.receive(wanted, wait_s)
         except QueueNotFound as error:
-            if error.queue == wanted.dead_letter_queue:
-                error.field = "dead_letter_queue"
-            raise
-        if not found:
-            return _NOTHING
-        return Response(200, _encode([_message(wanted.queue, message) for message in found]))
+            raise _of_field(error, wanted) from None
+        return _found(wanted.queue, found)
+
+    def _received(self, wanted: Receive, received: Received | PenstockError) -> Response | Awaitable[Response]:
+        if isinstance(received, QueueNotFound):
+            raise _of_field(received, wanted)
+        if isinstance(received, PenstockError):
+            raise received
+        if received.crowded_out:
+            return self._receive(wanted, 0)
+        return _found(wanted.queue, received.messages)
 
     async def _peek(self, tenant: TenantId, name: str, query: shapes.ReceiveQuery) -> Response:
         found = await self._messages.peek(tenant, name, query.max, shuffle=query.shuffle)
@@ -169,11 +176,7 @@ class MessageRoutes:
     # Delete, archive, hide
 
     def delete(self, request: Request) -> Awaitable[Response]:
-        return Direct(self._delete(_handle(request)))
-
-    async def _delete(self, handle: Handle) -> Response:
-        _check_outcome(await self._messages.delete(handle))
-        return NO_CONTENT
+        return Later(self._messages.begin_delete(_handle(request)), _deleted)
 
     async def archive(self, request: Request) -> Response:
         [outcome] = await self._messages.archive_batch([_handle(request)])
@@ -204,6 +207,36 @@ class MessageRoutes:
         outcome, visible_at = await self._messages.change_visibility(handle, body.vt)
         _check_outcome(outcome)
         return Response(200, _encode(shapes.VisibilityChanged(handle.id, visible_at)))
+
+
+def _sent_one(results: Sequence[Sent | PenstockError]) -> Response:
+    sent = results[0]
+    if isinstance(sent, PenstockError):
+        raise sent
+    if sent.duplicate:
+        return Response(201, b'{"id":%d,"duplicate":true}' % sent.id)
+    return Response(201, b'{"id":%d}' % sent.id)
+
+
+def _of_field(error: QueueNotFound, wanted: Receive) -> QueueNotFound:
+    if error.queue == wanted.dead_letter_queue:
+        error.field = "dead_letter_queue"
+    return error
+
+
+def _found(queue: str, messages: Sequence[model.Message]) -> Response:
+    if not messages:
+        return _NOTHING
+    return Response(200, _encode([_message(queue, message) for message in messages]))
+
+
+def _deleted(results: Sequence[Outcome | PenstockError]) -> Response:
+    outcome = results[0]
+    if isinstance(outcome, PenstockError):
+        raise outcome
+    if outcome is not Outcome.DONE:
+        _check_outcome(outcome)
+    return NO_CONTENT
 
 
 def _send(tenant: TenantId, name: str, new: shapes.NewMessage, sync_commit: bool) -> Send:

@@ -15,7 +15,7 @@ from penstock.auth import Principal
 from penstock.engine.queues.queues import Queues
 from penstock.errors import QueueNotFound
 from penstock.model import TenantId
-from penstock.wire.http.messages import Direct, Request, Response
+from penstock.wire.http.messages import Direct, Later, Request, Rescue, Response
 from penstock.wire.http.router import Handler
 from penstock.wire.openapi import Operation
 
@@ -34,15 +34,25 @@ class ShortNames:
         """The same operation, on a path whose first argument is a queue, also by the queue's short name."""
         serve = operation.handler
 
-        def handler(request: Request) -> Awaitable[Response]:
+        async def rescue(request: Request, error: QueueNotFound) -> Response:
+            # Nothing was changed, so the request may be served again.
+            name = request.arguments[0]
+            if f"'{name}'" not in error.message or not await self._find(request.principal, name):
+                raise error
+            request.arguments[0] = name + SUFFIX
+            return await _awaited(serve(request))
+
+        def handler(request: Request) -> Response | Awaitable[Response]:
             name, principal = request.arguments[0], request.principal
-            if self._remembers(principal, name):
+            if self._known and self._remembers(principal, name):
                 request.arguments[0] = name + SUFFIX
-            elif not principal.reaches(name) and principal.reaches(name + SUFFIX):
+            elif principal.queues != "*" and not principal.reaches(name) and principal.reaches(name + SUFFIX):
                 return self._serve_resolved(request, serve)
             answer = serve(request)
-            served = self._serve(request, serve, answer)
-            return Direct(served) if type(answer) is Direct else served
+            if isinstance(answer, Direct | Later):
+                answer.rescue = rescue
+                return answer
+            return answer if isinstance(answer, Response) else _serve(request, answer, rescue)
 
         return replace(operation, handler=handler)
 
@@ -61,8 +71,6 @@ class ShortNames:
         self._known.pop((tenant, name), None)
 
     def _remembers(self, principal: Principal, name: str) -> bool:
-        if not self._known:
-            return False
         until = self._known.get((principal.tenant, name))
         return until is not None and until > monotonic() and principal.reaches(name + SUFFIX)
 
@@ -80,17 +88,6 @@ class ShortNames:
         self._known[principal.tenant, name] = monotonic() + KEEP_S
         return True
 
-    async def _serve(self, request: Request, serve: Handler, answer: Response | Awaitable[Response]) -> Response:
-        name = request.arguments[0]
-        try:
-            return answer if isinstance(answer, Response) else await answer
-        except QueueNotFound as error:
-            # Nothing was changed, so the request may be served again.
-            if f"'{name}'" not in error.message or not await self._find(request.principal, name):
-                raise
-        request.arguments[0] = name + SUFFIX
-        return await _awaited(serve(request))
-
     async def _serve_resolved(self, request: Request, serve: Handler) -> Response:
         request.arguments[0] = await self.full(request.principal, request.arguments[0])
         return await _awaited(serve(request))
@@ -98,3 +95,10 @@ class ShortNames:
 
 async def _awaited(answer: Response | Awaitable[Response]) -> Response:
     return answer if isinstance(answer, Response) else await answer
+
+
+async def _serve(request: Request, answer: Awaitable[Response], rescue: Rescue) -> Response:
+    try:
+        return await answer
+    except QueueNotFound as error:
+        return await rescue(request, error)

@@ -15,7 +15,7 @@ from penstock.engine.checks import check_range
 from penstock.engine.queues.messages import Changed, Messages
 from penstock.errors import MessageNotFound, PenstockError, QueueNotFound
 from penstock.model import Handle, Outcome, Scope
-from penstock.wire.http.messages import Direct, Request, Response
+from penstock.wire.http.messages import Later, Request, Response
 from penstock.wire.simple import types as shapes
 from penstock.wire.simple.receipts import QueueNames, decode
 from penstock.wire.simple.types import read
@@ -39,15 +39,16 @@ class Finishing:
         handle = self._only_handle(principal, receipts[0]) if len(receipts) == 1 else None
         if handle is None:
             return self._delete(principal, receipts)
-        return Direct(self._delete_one(principal, receipts, handle))
 
-    async def _delete_one(self, principal: Principal, receipts: list[str], handle: Handle) -> Response:
-        try:
-            if await self._messages.delete(handle) is Outcome.DONE:
+        def finish(results: Sequence[Outcome | PenstockError]) -> Response | Awaitable[Response]:
+            outcome = results[0]
+            if outcome is Outcome.DONE:
                 return _DELETED_ONE
-        except QueueNotFound:
-            pass
-        return await self._delete(principal, receipts)
+            if isinstance(outcome, PenstockError) and not isinstance(outcome, QueueNotFound):
+                raise outcome
+            return self._delete(principal, receipts)
+
+        return Later(self._messages.begin_delete(handle), finish)
 
     async def _delete(self, principal: Principal, receipts: list[str]) -> Response:
         done = await self._act(principal, receipts, self._messages.delete_batch, _outcome_of_delete)

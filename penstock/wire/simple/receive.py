@@ -12,12 +12,12 @@ from penstock import limits
 from penstock.auth import Principal
 from penstock.engine.checks import check_name, check_range
 from penstock.engine.queues.messages import Messages
-from penstock.errors import Forbidden, Invalid, QueueNotFound
-from penstock.model import Message, Queue, Receive, Scope
+from penstock.errors import Forbidden, Invalid, PenstockError, QueueNotFound
+from penstock.model import Message, Queue, Receive, Received, Scope
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.http.bodies import REMEMBERED_BYTES
-from penstock.wire.http.messages import Direct, Request, Response
+from penstock.wire.http.messages import Direct, Later, Request, Response
 from penstock.wire.simple import receipts
 from penstock.wire.simple import types as shapes
 from penstock.wire.simple.queues import ImplicitQueues
@@ -58,22 +58,34 @@ class Receiving:
         if wait_s:
             request.wait_s = wait_s
             request.if_stopped = _NOTHING
-        return Direct(self._receive(principal, given, wait_s))
+        queue = self._queues.recent(principal.tenant, given.queue_name)
+        if queue is None or wait_s or given.dead_letter_queue_name is not None or not self._messages.whole:
+            return Direct(self._receive(principal, given, wait_s, queue))
+        return self._begin(principal, given, queue)
 
-    async def _receive(self, principal: Principal, given: shapes.ReceiveRequest, wait_s: int) -> Response:
+    def _begin(self, principal: Principal, given: shapes.ReceiveRequest, queue: Queue) -> Later:
+        def finish(results: Sequence[Received | PenstockError]) -> Response | Awaitable[Response]:
+            received = results[0]
+            if isinstance(received, QueueNotFound):
+                return self._receive(principal, given, 0, None)
+            if isinstance(received, PenstockError):
+                raise received
+            if received.crowded_out:
+                return self._receive(principal, given, 0, queue)
+            return self._found(principal, queue, received.messages)
+
+        return Later(self._messages.begin_receive(self._wanted(principal, given, queue)), finish)
+
+    async def _receive(
+        self, principal: Principal, given: shapes.ReceiveRequest, wait_s: int, queue: Queue | None
+    ) -> Response:
+        """`queue` is what was known of it a moment ago."""
         name, dead_letters = given.queue_name, given.dead_letter_queue_name
-        queue = self._queues.recent(principal.tenant, name) or await self._queues.find_or_create(principal, name)
+        if queue is None:
+            queue = await self._queues.find_or_create(principal, name)
         if dead_letters is not None:
             await self._prepare_dead_letters(principal, dead_letters)
-        wanted = Receive(
-            tenant=principal.tenant,
-            queue=name,
-            limit=given.max_number_of_messages or 1,
-            visibility_timeout_s=given.visibility_timeout,
-            max_receives=self._max_receives(given, queue),
-            dead_letter_queue=dead_letters,
-            shuffle=bool(given.shuffle),
-        )
+        wanted = self._wanted(principal, given, queue)
         try:
             found = await self._messages.receive(wanted, wait_s)
         except QueueNotFound:  # another protocol has dropped one of the two a moment ago
@@ -81,10 +93,24 @@ class Receiving:
             if dead_letters is not None:
                 await self._queues.find_or_create(principal, dead_letters)
             found = await self._messages.receive(wanted, wait_s)
-        if not found:
+        return self._found(principal, queue, found)
+
+    def _wanted(self, principal: Principal, given: shapes.ReceiveRequest, queue: Queue) -> Receive:
+        return Receive(
+            tenant=principal.tenant,
+            queue=given.queue_name,
+            limit=given.max_number_of_messages or 1,
+            visibility_timeout_s=given.visibility_timeout,
+            max_receives=self._max_receives(given, queue),
+            dead_letter_queue=given.dead_letter_queue_name,
+            shuffle=bool(given.shuffle),
+        )
+
+    def _found(self, principal: Principal, queue: Queue, messages: Sequence[Message]) -> Response:
+        if not messages:
             return _NOTHING
-        self._names.see(principal.tenant, name)
-        return _answer(queue, found)
+        self._names.see(principal.tenant, queue.name)
+        return _answer(queue, messages)
 
     async def _prepare_dead_letters(self, principal: Principal, dead_letters: str) -> None:
         if not principal.reaches(dead_letters):

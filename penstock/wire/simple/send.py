@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from penstock.model import Scope, Send, Sent
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.http.bodies import read_query
-from penstock.wire.http.messages import Direct, Refusal, Request, Response
+from penstock.wire.http.messages import Direct, Later, Refusal, Request, Response
 from penstock.wire.simple import types as shapes
 from penstock.wire.simple.faults import duplicate_message, invalid_request, problem_of
 from penstock.wire.simple.queues import ImplicitQueues
@@ -39,7 +39,20 @@ class Sending:
 
     def send(self, request: Request) -> Awaitable[Response]:
         principal = request.principal
-        return Direct(self._send(principal, self._entry(principal, read(_one, request.body))))
+        entry = self._entry(principal, read(_one, request.body))
+        known = self._queues.recent(entry.tenant, entry.queue) is not None
+        if not known or not self._messages.whole:
+            return Direct(self._send(principal, entry, known))
+
+        def finish(results: Sequence[Sent | PenstockError]) -> Response | Awaitable[Response]:
+            sent = results[0]
+            if isinstance(sent, QueueNotFound):
+                return self._send_again(principal, entry)
+            if isinstance(sent, PenstockError):
+                raise sent
+            return _sent(entry, sent)
+
+        return Later(self._messages.begin_send(entry), finish)
 
     def enqueue(self, request: Request) -> Awaitable[Response]:
         """The whole body is the message; the rest is in the query."""
@@ -52,23 +65,22 @@ class Sending:
         except UnicodeDecodeError:
             raise invalid_request("the message is not valid UTF-8") from None
         new = shapes.SendRequest(queue_name=query.queue_name, message_body=text, priority=query.priority)
-        return self._send(principal, self._entry(principal, new))
+        entry = self._entry(principal, new)
+        return self._send(principal, entry, self._queues.recent(entry.tenant, entry.queue) is not None)
 
-    async def _send(self, principal: Principal, entry: Send) -> Response:
-        if self._queues.recent(entry.tenant, entry.queue) is None:
+    async def _send(self, principal: Principal, entry: Send, known: bool) -> Response:
+        """`known`: whether the queue was seen a moment ago."""
+        if not known:
             await self._prepare(principal, entry)
         try:
-            sent = await self._messages.send(entry)
-        except QueueNotFound:  # another protocol has dropped it a moment ago
-            await self._queues.find_or_create(principal, entry.queue)
-            sent = await self._messages.send(entry)
-        if sent.duplicate:
-            raise duplicate_message(entry.dedup_id)
-        return Response(
-            200,
-            b'{"message_id":"%b","md5_of_message_body":"%b","sequence_number":%d}'
-            % (uuid_of(sent.id).encode(), body_md5(entry.body).encode(), _sequence(sent)),
-        )
+            return _sent(entry, await self._messages.send(entry))
+        except QueueNotFound:
+            return await self._send_again(principal, entry)
+
+    async def _send_again(self, principal: Principal, entry: Send) -> Response:
+        """Another protocol has dropped the queue a moment ago."""
+        await self._queues.find_or_create(principal, entry.queue)
+        return _sent(entry, await self._messages.send(entry))
 
     async def _prepare(self, principal: Principal, entry: Send) -> None:
         check_send(entry)  # what the engine would refuse creates no queue
@@ -137,6 +149,16 @@ class Sending:
         if new.message_attributes:
             entry.attributes = _attributes(new.message_attributes)
         return entry
+
+
+def _sent(entry: Send, sent: Sent) -> Response:
+    if sent.duplicate:
+        raise duplicate_message(entry.dedup_id)
+    return Response(
+        200,
+        b'{"message_id":"%b","md5_of_message_body":"%b","sequence_number":%d}'
+        % (uuid_of(sent.id).encode(), body_md5(entry.body).encode(), _sequence(sent)),
+    )
 
 
 def _sequence(sent: Sent) -> int:

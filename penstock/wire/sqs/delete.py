@@ -10,7 +10,7 @@ from penstock.engine.queues.messages import Messages
 from penstock.errors import InvalidReceipt, PenstockError, QueueNotFound
 from penstock.model import Handle, Outcome, Scope
 from penstock.wire.aws.errors import AwsError, invalid_value, missing
-from penstock.wire.aws.gateway import Call
+from penstock.wire.aws.gateway import Begun, Call
 from penstock.wire.sqs.batches import Entry, check_entries, failed_entry
 from penstock.wire.sqs.errors import sqs_error, to_aws_error
 from penstock.wire.sqs.names import queue_name
@@ -37,6 +37,27 @@ class Finishing:
     def __init__(self, messages: Messages, known: QueueCache) -> None:
         self._messages = messages
         self._known = known
+
+    def begin_delete(self, call: Call, given: DeleteMessage) -> Begun | None:
+        name = queue_name(call, given.queue_url)
+        call.principal.require(Scope.RECEIVE, name)
+        receipt = given.receipt_handle
+        try:
+            handle = _handle_of(call, name, receipt) if receipt else None
+        except InvalidReceipt:
+            handle = None
+        if handle is None:
+            return None
+
+        def finish(results: Sequence[Outcome | PenstockError]) -> None:
+            outcome = results[0]
+            if isinstance(outcome, PenstockError):
+                raise outcome
+            error = _not_deleted(outcome, receipt)
+            if error is not None:
+                raise error
+
+        return self._messages.begin_delete(handle), finish
 
     async def delete(self, call: Call, given: DeleteMessage) -> None:
         name = queue_name(call, given.queue_url)
@@ -112,14 +133,18 @@ class Finishing:
         if not receipt:
             raise missing(where)
         try:
-            message_id, lease = receipts.decode(name, receipt)
+            return _handle_of(call, name, receipt)
         except InvalidReceipt:
             # Without its queue no handle is looked at; that one is missing is the first thing to say.
             await self._known.get(call.tenant, name)
             text = f'The input receipt handle "{receipt}" is not a valid receipt handle.'
             raise sqs_error("ReceiptHandleIsInvalid", text) from None
-        # On a standard queue of AWS every receipt of a message works, even while a later receive holds the message.
-        return Handle(tenant=call.tenant, queue=name, id=message_id, lease=lease if name.endswith(".fifo") else None)
+
+
+def _handle_of(call: Call, name: str, receipt: str) -> Handle:
+    message_id, lease = receipts.decode(name, receipt)
+    # On a standard queue of AWS every receipt of a message works, even while a later receive holds the message.
+    return Handle(tenant=call.tenant, queue=name, id=message_id, lease=lease if name.endswith(".fifo") else None)
 
 
 def _good(outcome: Item | PenstockError) -> Item:

@@ -46,6 +46,7 @@ def _actions(engine: Engine, base_url: str | None, strict: bool) -> list[Action]
     attempts = Attempts(engine.messages, known, engine.clock)
     receiving = Receiving(engine.messages, known, attempts, InFlightLimit(engine.queues) if strict else None)
     finishing = Finishing(engine.messages, known)
+    whole = engine.messages.whole
     moves = MoveActions(engine.queues)
     tags = TagActions(engine.queues)
     return [
@@ -54,7 +55,7 @@ def _actions(engine: Engine, base_url: str | None, strict: bool) -> list[Action]
         Action("ChangeMessageVisibility", shapes.ChangeMessageVisibility, finishing.change),
         Action("ChangeMessageVisibilityBatch", shapes.ChangeMessageVisibilityBatch, finishing.change_batch),
         Action("CreateQueue", shapes.CreateQueue, queues.create, everywhere=False),
-        Action("DeleteMessage", shapes.DeleteMessage, finishing.delete),
+        Action("DeleteMessage", shapes.DeleteMessage, finishing.delete, begin=finishing.begin_delete),
         Action("DeleteMessageBatch", shapes.DeleteMessageBatch, finishing.delete_batch),
         Action("DeleteQueue", shapes.OfQueue, queues.delete),
         Action("GetQueueAttributes", shapes.GetQueueAttributes, queues.get_attributes),
@@ -64,9 +65,9 @@ def _actions(engine: Engine, base_url: str | None, strict: bool) -> list[Action]
         Action("ListQueueTags", shapes.OfQueue, tags.list_tags),
         Action("ListQueues", shapes.ListQueues, queues.list, everywhere=False),
         Action("PurgeQueue", shapes.OfQueue, queues.purge),
-        Action("ReceiveMessage", shapes.ReceiveMessage, receiving.receive),
+        Action("ReceiveMessage", shapes.ReceiveMessage, receiving.receive, begin=receiving.begin if whole else None),
         Action("RemovePermission", shapes.RemovePermission, tags.remove_permission),
-        Action("SendMessage", shapes.SendMessage, sending.send),
+        Action("SendMessage", shapes.SendMessage, sending.send, begin=sending.begin if whole else None),
         Action("SendMessageBatch", shapes.SendMessageBatch, sending.send_batch),
         Action("SetQueueAttributes", shapes.SetQueueAttributes, queues.set_attributes),
         Action("StartMessageMoveTask", shapes.StartMessageMoveTask, moves.start),

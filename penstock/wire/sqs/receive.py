@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 
 from msgspec import json
 
 from penstock.engine.queues import receipts
 from penstock.engine.queues.messages import Messages
+from penstock.errors import PenstockError
 from penstock.model import Message, Receive, Scope
+from penstock.model import Received as Claimed
 from penstock.model.arns import queue_arn
 from penstock.model.traces import begun_by_publish
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import attributes_md5, body_md5
 from penstock.wire.aws.errors import invalid_value
-from penstock.wire.aws.gateway import Call
+from penstock.wire.aws.gateway import Begun, Call
 from penstock.wire.sqs.attributes import READABLE
 from penstock.wire.sqs.errors import sqs_error
 from penstock.wire.sqs.in_flight_limit import InFlightLimit
@@ -67,14 +69,31 @@ class Receiving:
         self._attempts = attempts
         self._in_flight_limit = in_flight_limit
 
+    def begin(self, call: Call, given: ReceiveMessage) -> Begun | None:
+        if self._in_flight_limit is not None or given.receive_request_attempt_id is not None:
+            return None
+        name, limit = _name_and_limit(call, given)
+        wait_s = given.wait_time_seconds
+        if wait_s is None:
+            queue = self._known.recent(call.tenant, name)
+            wait_s = queue.settings.receive_wait_s if queue is not None else None
+        if wait_s != 0:
+            return None
+        system = _system_names(given)
+        wanted = Receive(tenant=call.tenant, queue=name, limit=limit, visibility_timeout_s=given.visibility_timeout)
+
+        def finish(results: Sequence[Claimed | PenstockError]) -> Received | Awaitable[Received]:
+            claimed = results[0]
+            if isinstance(claimed, PenstockError):
+                raise claimed
+            if claimed.crowded_out:
+                return self.receive(call, given)
+            return _received(call, given, name, system, claimed.messages)
+
+        return self._messages.begin_receive(wanted), finish
+
     async def receive(self, call: Call, given: ReceiveMessage) -> Received:
-        name = queue_name(call, given.queue_url)
-        call.principal.require(Scope.RECEIVE, name)
-        limit = 1 if given.max_number_of_messages is None else given.max_number_of_messages
-        if not 1 <= limit <= MOST:
-            raise invalid_value(limit, "MaxNumberOfMessages", f"Must be between 1 and {MOST}, if provided.")
-        if given.visibility_timeout is not None:
-            _check("VisibilityTimeout", given.visibility_timeout, VISIBILITY_TIMEOUT_S)
+        name, limit = _name_and_limit(call, given)
         wait_s = given.wait_time_seconds
         if wait_s is None:
             queue = self._known.recent(call.tenant, name) or await self._known.get(call.tenant, name)
@@ -83,11 +102,7 @@ class Receiving:
             _check("WaitTimeSeconds", wait_s, WAIT_S)
         system = _system_names(given)
         wanted = Receive(tenant=call.tenant, queue=name, limit=limit, visibility_timeout_s=given.visibility_timeout)
-        found = await self._claim(call, given, wanted, wait_s)
-        if not found:
-            return _NOTHING
-        users = _user_names(given.message_attribute_names)
-        return Received(messages=[_message(call, name, message, system, users) for message in found])
+        return _received(call, given, name, system, await self._claim(call, given, wanted, wait_s))
 
     async def _claim(self, call: Call, given: ReceiveMessage, wanted: Receive, wait_s: int) -> list[Message]:
         if given.receive_request_attempt_id is not None:
@@ -105,6 +120,26 @@ class Receiving:
         if given.receive_request_attempt_id is not None and found:
             self._attempts.remember(wanted, given.receive_request_attempt_id, found)
         return found
+
+
+def _name_and_limit(call: Call, given: ReceiveMessage) -> tuple[str, int]:
+    name = queue_name(call, given.queue_url)
+    call.principal.require(Scope.RECEIVE, name)
+    limit = 1 if given.max_number_of_messages is None else given.max_number_of_messages
+    if not 1 <= limit <= MOST:
+        raise invalid_value(limit, "MaxNumberOfMessages", f"Must be between 1 and {MOST}, if provided.")
+    if given.visibility_timeout is not None:
+        _check("VisibilityTimeout", given.visibility_timeout, VISIBILITY_TIMEOUT_S)
+    return name, limit
+
+
+def _received(
+    call: Call, given: ReceiveMessage, name: str, system: Iterable[str], found: Sequence[Message]
+) -> Received:
+    if not found:
+        return _NOTHING
+    users = _user_names(given.message_attribute_names)
+    return Received(messages=[_message(call, name, message, system, users) for message in found])
 
 
 def _check(parameter: str, value: int, bounds: tuple[int, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from penstock.engine.queues.messages import Messages
 from penstock.errors import Invalid, PenstockError, QueueNotFound, TooLarge
@@ -11,7 +11,7 @@ from penstock.model import Sent as Stored
 from penstock.model.uuids import uuid_of
 from penstock.wire.aws.checksums import body_md5
 from penstock.wire.aws.errors import AwsError, invalid
-from penstock.wire.aws.gateway import Call
+from penstock.wire.aws.gateway import Begun, Call
 from penstock.wire.sqs.batches import check_entries, failed_entry
 from penstock.wire.sqs.errors import sqs_error, to_aws_error
 from penstock.wire.sqs.message_checks import Checked, check_message, size_of
@@ -31,21 +31,36 @@ class Sending:
         self._messages = messages
         self._known = known
 
+    def begin(self, call: Call, given: SendMessage) -> Begun | None:
+        name = queue_name(call, given.queue_url)
+        call.principal.require(Scope.SEND, name)
+        checked = check_message(call, name, given)
+        try:
+            answer = self._messages.begin_send(checked.entry)
+        except Invalid:
+            return None
+
+        def finish(results: Sequence[Stored | PenstockError]) -> Sent | Awaitable[Sent]:
+            stored = results[0]
+            if isinstance(stored, Invalid):
+                return self._refuse(stored, call, name)
+            if isinstance(stored, PenstockError):
+                raise stored
+            return _sent(checked, stored)
+
+        return answer, finish
+
     async def send(self, call: Call, given: SendMessage) -> Sent:
         name = queue_name(call, given.queue_url)
         call.principal.require(Scope.SEND, name)
         checked = check_message(call, name, given)
         try:
-            stored = await self._messages.send(checked.entry)
+            return _sent(checked, await self._messages.send(checked.entry))
         except Invalid as error:
-            raise await self._refusal(error, call, name) from None
-        return Sent(
-            md5_of_message_body=body_md5(checked.entry.body),
-            md5_of_message_attributes=checked.attributes_md5,
-            md5_of_message_system_attributes=checked.system_md5,
-            message_id=uuid_of(stored.id),
-            sequence_number=_sequence_number(checked, stored),
-        )
+            return await self._refuse(error, call, name)
+
+    async def _refuse(self, error: PenstockError, call: Call, name: str) -> Sent:
+        raise await self._refusal(error, call, name) from None
 
     async def send_batch(self, call: Call, given: SendMessageBatch) -> SentBatch:
         name = queue_name(call, given.queue_url)
@@ -94,6 +109,16 @@ class Sending:
         if error.field == "dedup_id":
             return invalid(NO_DEDUP_ID)
         return to_aws_error(error)
+
+
+def _sent(checked: Checked, stored: Stored) -> Sent:
+    return Sent(
+        md5_of_message_body=body_md5(checked.entry.body),
+        md5_of_message_attributes=checked.attributes_md5,
+        md5_of_message_system_attributes=checked.system_md5,
+        message_id=uuid_of(stored.id),
+        sequence_number=_sequence_number(checked, stored),
+    )
 
 
 def _checked(call: Call, name: str, entry: SendEntry, position: int) -> Checked | AwsError:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from penstock.errors import QueueFull, TooLarge
+from penstock.errors import QueueFull, QueueNotFound, TooLarge
 from penstock.limits import DEFAULT_PRIORITY
 from penstock.model import Outcome, Receive, Sent
 from tests.store.caller import Caller, failed, received
@@ -443,3 +443,38 @@ async def test_more_due_messages_than_one_release_takes_are_all_found(caller: Ca
     found = [len(await caller.receive(queue, 1000)) for _ in range(4)]
 
     assert found == [1000, 1000, 500, 0]
+
+
+async def test_an_exchange_sends_deletes_and_receives_in_one_call(caller: Caller, make_queue: MakeQueue) -> None:
+    queue = await make_queue()
+    [old] = await caller.send(queue, "old")
+
+    sent, claimed, outcomes = await caller.store.exchange(
+        [caller.entry(queue, "new"), caller.entry("nowhere", "lost"), caller.entry(queue, "newer")],
+        [
+            Receive(tenant=caller.tenant, queue=queue, limit=10, visibility_timeout_s=30),
+            Receive(tenant=caller.tenant, queue="nowhere"),
+        ],
+        [caller.handle(queue, old), caller.handle(queue, old), caller.handle("nowhere", old)],
+        caller.clock.now(),
+    )
+
+    assert isinstance(sent[0], Sent)
+    assert isinstance(sent[2], Sent)
+    assert all(isinstance(answer, QueueNotFound) for answer in (sent[1], claimed[1], outcomes[2]))
+    assert [message.body for message in received(claimed[0]).messages] == ["new", "newer"]
+    assert outcomes[:2] == [Outcome.DONE, Outcome.ABSENT]
+    assert await caller.bodies(queue) == []
+
+
+async def test_an_exchange_may_lack_parts(caller: Caller, make_queue: MakeQueue) -> None:
+    queue = await make_queue()
+    now = caller.clock.now()
+    request = Receive(tenant=caller.tenant, queue=queue, visibility_timeout_s=30)
+
+    sent, claimed, outcomes = await caller.store.exchange([caller.entry(queue, "a")], [request], [], now)
+    assert (len(sent), outcomes) == (1, [])
+    [message] = received(claimed[0]).messages
+
+    sent, claimed, outcomes = await caller.store.exchange([], [request], [caller.handle(queue, message)], now)
+    assert (sent, received(claimed[0]).messages, outcomes) == ([], [], [Outcome.DONE])

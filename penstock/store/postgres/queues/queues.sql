@@ -55,6 +55,31 @@ select r.* from penstock.receive_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $
 -- name: finish
 select penstock.finish_many($1, $2, $3, $4, $5, $6);
 
+-- name: exchange
+-- Sends, deletes and receives in one transaction: one round trip and one commit. In this order, because a send may lock
+-- queues, and messages are locked after queues. The arrays of a part without entries are null, and it is not run.
+select
+  s.ids, s.codes, s.duplicates, s.sequences, null::text[] as answers,
+  null::integer as request, null::text as code, null::timestamptz as next_due_at, null::bigint as place,
+  null::bigint as id, null::bigint as lease, null::text as body, null::boolean as is_json, null::smallint as priority,
+  null::integer as receives, null::timestamptz as sent_at, null::timestamptz as first_received_at,
+  null::timestamptz as visible_at, null::text as group_id, null::text as dedup_id, null::json as attributes,
+  null::json as headers, null::text as trace, null::text as dead_letter_source, null::bigint as sequence
+from penstock.send_many($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $1) as s
+where $2::bigint[] is not null
+union all
+select
+  null, null, null, null, penstock.finish_many($16, $17, $18, $19, false, $1),
+  null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
+where $16::bigint[] is not null
+union all
+select
+  null, null, null, null, null, r.request, r.code, r.next_due_at, r.place, r.id, r.lease, r.body, r.is_json,
+  r.priority, r.receives, r.sent_at, r.first_received_at, r.visible_at, r.group_id, r.dedup_id, r.attributes, r.headers,
+  r.trace, r.dead_letter_source, r.sequence
+from penstock.receive_many($20, $21, $22, $23, $24, $25, $26, $27, $28, $1, $29) as r
+where $20::bigint[] is not null;
+
 -- name: change_visibility
 select c.answers, c.visible_at from penstock.change_visibility_many($1, $2, $3, $4, $5, $6) as c;
 

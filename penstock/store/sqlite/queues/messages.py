@@ -132,6 +132,8 @@ def delete_many(
 
 def _delete(session: Session, handle: Handle, now: int, archive: bool) -> Outcome:
     queue = session.queue(handle.tenant, handle.queue)
+    if handle.lease is None and not (archive or queue.archive or queue.fifo):
+        return _delete_unseen(session, queue, handle.id)
     row = _locate(session, queue, handle)
     if row is None:
         return Outcome.ABSENT
@@ -140,6 +142,16 @@ def _delete(session: Session, handle: Handle, now: int, archive: bool) -> Outcom
     if archive or queue.archive:
         session.run("archive_message", id=handle.id, tenant=queue.tenant, queue=queue.name, now=now)
     remove(session, queue, row)
+    return Outcome.DONE
+
+
+def _delete_unseen(session: Session, queue: QueueRow, message_id: int) -> Outcome:
+    """Delete a message of which nothing must be known first."""
+    if not 0 < message_id <= _LARGEST_ID:
+        return Outcome.ABSENT
+    if not session.run("delete_from_bin", id=message_id, bin_id=queue.bin_id).rowcount:
+        return Outcome.ABSENT
+    session.count(queue.bin_id, total=-1)
     return Outcome.DONE
 
 

@@ -120,6 +120,11 @@ from messages
 where id = :id
 and bin_id = :bin_id;
 
+-- name: delete_from_bin
+delete from messages
+where id = :id
+and bin_id = :bin_id;
+
 -- name: delete_message
 delete from messages
 where id = :id;
