@@ -1,4 +1,4 @@
-"""Peers over HTTP, installed by the suite into a folder of its own and started on the loopback."""
+"""Peers from PyPI, installed by the suite into a folder of its own; those over HTTP are started on the loopback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.processes import Server
 
 FOLDER = Path(__file__).parent.parent / ".venv" / "bench-peers"
-PACKAGES = {"moto": "moto[server]", "ministack": "ministack"}
+PACKAGES = {"moto": "moto[server]", "ministack": "ministack", "celery": "celery[redis]"}
 START_S = 60.0
 
 

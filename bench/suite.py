@@ -7,7 +7,9 @@ Three comparisons, each with all contenders on this machine, in this run, taking
 - brokers: a full cycle (send, receive, acknowledge; one message each) against Redis lists, Redis streams and RabbitMQ,
   durable all of them;
 - jobs: enqueued one by one, in batches, and through a full cycle, against procrastinate and pgqueuer on the same
-  PostgreSQL, durable all of them.
+  PostgreSQL and Celery on Redis and on RabbitMQ, durable all of them.
+
+A peer that cannot be had on this machine is named, and left out.
 
 A figure is the median of the rounds, with the lowest and the highest beside it. The table goes to standard output, all
 rounds to bench/results/suite.json, charts to docs/img. `bench/sql.py` compares the SQL functions.
@@ -30,7 +32,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import brokers, charts, jobs, peers
+from bench import brokers, celery_peer, charts, jobs, peers
+from bench.celery_peer import CeleryPeer
 from bench.contenders import CONTENDERS
 from bench.processes import Server, conditions, serving, store_flags
 
@@ -131,15 +134,30 @@ def with_brokers(rounds: int, seconds: float) -> dict[str, Rounds]:
 def of_jobs(rounds: int, count: int) -> dict[str, Rounds]:
     results: dict[str, Rounds] = {}
     shown = {"penstock": "penstock, HTTP", "in-process": "penstock, in process"}
-    with jobs.contenders(list(CONTENDERS)) as contenders:
+    with ExitStack() as stack:
+        contenders = stack.enter_context(jobs.contenders(list(CONTENDERS)))
+        celery = celery_peers(stack)
         for name, measure in jobs.MEASURES.items():
-            found: Rounds = {shown.get(each.name, each.name): [] for each in contenders}
+            ways: dict[str, Callable[[], jobs.Found]] = {
+                shown.get(each.name, each.name): partial(measure, each, count) for each in contenders
+            } | {each: partial(peer.measure, name, count) for each, peer in celery.items()}
+            found: Rounds = {each: [] for each in ways}
             for _ in range(rounds):
-                for each in contenders:
-                    now = measure(each, count)
-                    found[shown.get(each.name, each.name)].append({"per_second": now.per_second, "cpu_us": now.cpu_us})
+                for each, way in ways.items():
+                    now = way()
+                    found[each].append({"per_second": now.per_second, "cpu_us": now.cpu_us})
             results[f"jobs, {name}"] = found
     return results
+
+
+def celery_peers(stack: ExitStack) -> dict[str, CeleryPeer]:
+    found = {}
+    for name, broker in (("Celery on Redis", "redis"), ("Celery on RabbitMQ", "rabbitmq")):
+        try:
+            found[name] = stack.enter_context(celery_peer.running(broker))
+        except brokers.Missing as missing:
+            print(f"{name}: not measured, {missing}", file=sys.stderr, flush=True)
+    return found
 
 
 def spread(rounds: list[dict[str, float]], figure: str) -> tuple[float, float, float]:
