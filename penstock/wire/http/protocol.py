@@ -44,7 +44,7 @@ from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Direct, Later, Refusal, Refused, Request, Rescue, Response
 from penstock.wire.http.router import Admission, Route, Router
 from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
-from penstock.wire.http.turns import Turns, caller_of
+from penstock.wire.http.turns import Turn, Turns, caller_of
 
 if TYPE_CHECKING:
     from penstock.tracing.spans import Tracer
@@ -98,6 +98,8 @@ class PenstockProtocol(HttpToolsProtocol):
         self._later: Later | None = None
         """What the handler of the current request left to do, when it took no coroutine."""
         self._rescue: Rescue | None = None
+        self._turn: Turn | None = None
+        """Of the current request, while others are active too."""
         self._awaited: Answer[Any] | None = None
         """What that handler waits for."""
         self._block: bytes | None = None
@@ -559,16 +561,20 @@ class PenstockProtocol(HttpToolsProtocol):
             if caller is not None:
                 shared.turns.note(caller)
                 if shared.turns.crowded:
-                    return self._in_turn(request, shared.turns, caller)
+                    self._turn = shared.turns.take_now(caller)
+                    if self._turn is None:
+                        return self._in_turn(request, shared.turns, caller)
         return self._serve(request)
 
     async def _in_turn(self, request: Request, turns: Turns, caller: int) -> Response:
-        turn = await turns.take(caller)
-        try:
-            answer = self._serve(request)
-            return answer if isinstance(answer, Response) else await answer
-        finally:
-            turn.end()
+        """Wait in line first. The turn ends with the request, in `_count`."""
+        self._turn = await turns.take(caller)
+        answer = self._serve(request)
+        if isinstance(answer, Response):
+            return answer
+        if isinstance(answer, Direct | Later):
+            self._rescue = answer.rescue
+        return await answer
 
     def _serve(self, request: Request) -> Response | Awaitable[Response]:
         shared, route = self.shared, request.route
@@ -741,6 +747,9 @@ class PenstockProtocol(HttpToolsProtocol):
         shared.metrics.request_seconds.observe(route.timed, elapsed)
         self.server_state.total_requests += 1
         self._current = self._task = None
+        if self._turn is not None:
+            self._turn.end()
+            self._turn = None
         self._served = True
         self._since = now
         if access.isEnabledFor(logging.INFO):

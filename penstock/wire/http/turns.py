@@ -60,6 +60,14 @@ class Turns:
         self._before, self._active = self._active, set()
         self.crowded = len(self._before) > 1
 
+    def take_now(self, caller: int) -> Turn | None:
+        """A turn that need not be waited for."""
+        running = self._running.get(caller, 0)
+        if running >= self._at_once:
+            return None
+        self._running[caller] = running + 1
+        return Turn(self, caller)
+
     async def take(self, caller: int) -> Turn:
         """Wait for a turn; `RateLimited` when it does not come in time."""
         running = self._running.get(caller, 0)
