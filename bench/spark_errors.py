@@ -68,7 +68,9 @@ def mistakes(url: str, silent: int, folder: Path) -> list[Mistake]:
     return [
         Mistake("database without Penstock", archive, "is not up to date", _other(url, "other")),
         Mistake("database that does not exist", archive, "does not exist", _other(url, "none")),
-        Mistake("PostgreSQL is not there", archive, "refused", "postgresql://penstock:x@127.0.0.1:1/penstock"),
+        Mistake(
+            "PostgreSQL is not there", archive, "Connect call failed", "postgresql://penstock:x@127.0.0.1:1/penstock"
+        ),
         Mistake("PostgreSQL is silent", archive, "cannot open", f"postgresql://penstock:x@127.0.0.1:{silent}/penstock"),
         Mistake("--remote is not there", (*archive, "--remote", "sc://127.0.0.1:1"), "Connection refused"),
         Mistake("--remote is silent", (*archive, "--remote", f"sc://127.0.0.1:{silent}"), "timed out"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 3.0
+PATIENCE_S = 2.0
 """How long PostgreSQL may take to accept a connection of a command whose user waits for an answer."""
 
 CLOSE_S = 5.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 3.0
+TIMEOUT_S = 2.0
 CONNECT_PORT, MASTER_PORT, HTTPS_PORT = 15002, 7077, 443
 
 

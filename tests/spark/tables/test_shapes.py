@@ -17,7 +17,7 @@ from penstock.spark.lake.schemas import arrow_schema
 from penstock.spark.pipelines.pipeline import PipelineError
 from penstock.spark.pipelines.tables.ddl import parse_columns
 from penstock.spark.pipelines.tables.settings import read_settings, table_name
-from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved
+from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved, joined
 from penstock.spark.pipelines.tables.tasks import Outcome, Plan, TablesWriter, take_outcomes
 
 pytestmark = pytest.mark.timeout(60)
@@ -140,11 +140,9 @@ def test_a_task_writes_good_rows_to_their_table_and_bad_ones_to_the_quarantine(t
     assert good.values == {"_date": "2026-11-18"}
     rows = parquet.read_table(tmp_path / "made" / good.path, partitioning=None).to_pylist()
     assert [(row["id"], row["total"], row["_offset"]) for row in rows] == [(1, Decimal("2.50"), 1), (3, None, 5)]
-    bad = [
-        row
-        for each in (*found["made"].bad, *found["other"].bad)
-        for row in parquet.read_table(tmp_path / "_quarantine" / each.path).to_pylist()
-    ]
+    files = (*found["made"].bad, *found["other"].bad)
+    rows = [row for each in files for row in parquet.read_table(tmp_path / "_quarantine" / each.path).to_pylist()]
+    bad = sorted(rows, key=lambda row: int(row["offset"]))
     assert [(row["offset"], row["table"], row["value"]) for row in bad] == [
         (2, "made", '{"id": "1"}'), (3, "made", '{"id": 2, "total": 123}'), (4, None, "{}"),
     ]  # fmt: skip
@@ -152,38 +150,53 @@ def test_a_task_writes_good_rows_to_their_table_and_bad_ones_to_the_quarantine(t
     assert all(row["reason"] for row in bad)
 
 
-def test_types_without_a_table_are_skipped_and_new_fields_are_sampled(tmp_path: Path) -> None:
+def test_types_without_a_table_are_skipped_and_new_fields_become_columns(tmp_path: Path) -> None:
     plan = Plan("made", str(tmp_path / "made"), declared("id bigint"))
     task = TablesWriter({"made": plan}, str(tmp_path / "_quarantine"), None, str(tmp_path / "found.json"))
 
-    batch = events(("made", '{"id": 1}'), ("other", "{}"), ("made", '{"id": 2, "new": 1.5}'))
-    found = written(task, batch, tmp_path / "found.json")
+    first = events(("made", '{"id": 1}'), ("other", "{}"))
+    second = events(("made", '{"id": 2, "new": 1.5}'), ("made", '{"id": "x", "new": 1}'))
+    task.commit([task.write(iter([first, second]))])
+    [(kind, found)] = take_outcomes(str(tmp_path / "found.json"))
 
-    assert found.keys() == {"made"}
-    assert found["made"].samples is not None
-    assert evolved(plan.shape, found["made"].samples).schema.simpleString() == "struct<id:bigint,new:double>"
+    assert (kind, found.rows, found.bad_rows) == ("made", 2, 1)
+    shapes = [Shape.decode(each).schema.simpleString() for each in found.shapes]
+    assert shapes == ["struct<id:bigint>", *["struct<id:bigint,new:double>"] * 2]
+    tables = [parquet.read_table(tmp_path / "made" / each.path).to_pylist() for each in found.files]
+    assert [[(row["id"], row.get("new")) for row in rows] for rows in tables] == [[(1, None)], [(2, 1.5)]]
 
 
-def test_types_that_are_new_are_looked_at_and_rows_that_need_other_columns_are_not_written(tmp_path: Path) -> None:
-    plan = Plan("made", str(tmp_path / "made"), declared("id bigint"))
+def test_types_that_are_new_get_columns_by_most_of_their_payloads(tmp_path: Path) -> None:
     task = TablesWriter(
-        {"made": plan}, str(tmp_path / "_quarantine"), None, str(tmp_path / "found.json"), discover=True
+        {}, str(tmp_path / "_quarantine"), None, str(tmp_path / "found.json"), others=str(tmp_path / "tables")
     )
 
-    batch = events(("made", '{"id": 2, "new": 1.5}'), ("other", '{"x": 1}'), ("broken", "nonsense"), ("made", "bad"))
+    batch = events(("a/b", '{"x": "odd"}'), ("a/b", '{"x": 1}'), ("broken", "nonsense"), ("a/b", '{"x": 2}'))
     found = written(task, batch, tmp_path / "found.json")
 
-    assert {kind: each.unknown for kind, each in found.items()} == {"made": False, "other": True, "broken": True}
-    assert found["other"].samples == Samples({"x": {"long": 1}})
-    assert found["broken"].samples is None
-    assert found["made"].samples == Samples({"id": {"long": 1}, "new": {"double": 1}})
-    assert [each.files + each.bad for each in found.values()] == [[], [], []]
-    assert list(tmp_path.rglob("*.parquet")) == []
+    assert {kind: (each.rows, each.bad_rows) for kind, each in found.items()} == {"a/b": (2, 1), "broken": (0, 1)}
+    [added] = found["a/b"].files
+    assert parquet.read_table(tmp_path / "tables" / "a~2f~b" / added.path)["x"].to_pylist() == [1, 2]
+
+
+def test_what_tasks_came_to_is_joined() -> None:
+    base = declared("id bigint, l array<bigint>")
+    first = evolved(base, looked({"id": 1, "x": 1, "y": {"a": 1}, "z": [1]}))
+    second = evolved(base, looked({"id": 1.5, "X": "s", "y": "s", "z": [1.5]}))
+    found = joined(base, [first, second])
+
+    assert found.schema.simpleString() == (
+        "struct<id:double,l:array<bigint>,x:bigint,y:string,z:array<double>>"
+    )  # fmt: skip
+    assert found.json == {"y"}
+    assert (found.holds(base), found.holds(first), found.holds(second)) == (False, False, False)
+    assert joined(base, [base, evolved(base, looked({"q": 1}))]).holds(base)
+    assert joined(found, [found]) == found
 
 
 def test_a_plan_survives_the_way_to_the_tasks(tmp_path: Path) -> None:
     plan = Plan(
-        "made", "/x", declared("id bigint not null, l array<int>", json=frozenset({"l"})), ("_date",), False, True
+        "made", "/x", declared("id bigint not null, l array<int>", json=frozenset({"l"})), ("_date",), False, ("id",)
     )
 
     assert Plan.decode(json.loads(json.dumps(plan.encode()))) == plan

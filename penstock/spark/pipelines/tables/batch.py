@@ -1,9 +1,9 @@
 """Applies a micro-batch of events to the tables, each once: every commit records the query and the batch.
 
-Tasks write files with the columns that the tables have. When a type is new, or payloads need other columns, the files
-of these types are thrown away, the columns are decided from samples, and the types are written again. The decision
-depends on the table and the batch only, and deciding twice changes nothing; so a batch that is repeated after a crash
-splits good rows from bad ones in the same way.
+Tasks write files with the columns that the tables have, and add columns that payloads need. The driver joins what the
+tasks came to. Where tasks differ, the files of the type are thrown away, and the type is written again with the joined
+columns. A column that a table has is never decided again; so a batch that is repeated after a crash splits good rows
+from bad ones in the same way.
 """
 
 from __future__ import annotations
@@ -31,15 +31,21 @@ from penstock.spark.pipelines.change_data.columns import fits
 from penstock.spark.pipelines.checkpoint_ids import query_id
 from penstock.spark.pipelines.pipeline import PipelineError
 from penstock.spark.pipelines.tables.settings import TablesSettings, TypeSettings
-from penstock.spark.pipelines.tables.shapes import OWN, Samples, Shape, evolved
-from penstock.spark.pipelines.tables.tasks import EVENT_COLUMNS, QUARANTINE, Outcome, Plan, TablesSink, take_outcomes
+from penstock.spark.pipelines.tables.shapes import Shape, joined
+from penstock.spark.pipelines.tables.tasks import (
+    EVENT_COLUMNS,
+    JSON_COLUMNS,
+    QUARANTINE,
+    Outcome,
+    Plan,
+    TablesSink,
+    stored_shape,
+    take_outcomes,
+)
 
 PASSES = 6
 """How often the types of a batch are written at most until their columns are decided."""
-MOST_TABLES = 500
 UNPLANNED = "no table is declared for this type"
-JSON_COLUMNS = "penstock.json"
-"""Property of a table: the columns whose text is JSON."""
 QUARANTINE_FOLDER = "_quarantine"
 _STAGING = "_staging"
 
@@ -57,14 +63,10 @@ class TypeResult:
     def bad(self) -> list[AddedFile]:
         return [each for outcome in self.outcomes for each in outcome.bad]
 
-    def samples(self) -> Samples | None:
-        found = [outcome.samples for outcome in self.outcomes if outcome.samples is not None]
-        if not found:
-            return None
-        merged = Samples()
-        for each in found:
-            merged.add(each)
-        return merged
+    def shapes(self) -> list[Shape]:
+        """The shapes of all files, and what each task came to; those with most rows first."""
+        ordered = sorted(self.outcomes, key=lambda each: (-each.rows, json.dumps(each.shapes)))
+        return [Shape.decode(shape) for outcome in ordered for shape in reversed(outcome.shapes)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class ApplyEvents:
     settings: TablesSettings
     checkpoint: str
     seen: set[str] = field(default_factory=set)
-    """Types of earlier batches, which need not be discovered again."""
+    """Types of the batch before, whose tables tasks need not look at."""
 
     @property
     def quarantine(self) -> str:
@@ -101,11 +103,12 @@ class ApplyEvents:
         for number in range(PASSES):
             last = number == PASSES - 1
             outcomes = self._run(rows, plans, first=number == 0, last=last)
-            if number == 0:
-                self._check_count(outcomes)
+            if number == 0 and self.settings.others == "tables":
+                self.seen.clear()
+                self.seen.update(kind for kind in outcomes if kind is not None)
             again: dict[str, Plan] = {}
             for kind, result in outcomes.items():
-                wanted = None if kind is None or last else self._wanted(kind, result)
+                wanted = None if last else _settled(result)
                 if wanted is None:
                     done[kind] = result
                 else:
@@ -122,33 +125,25 @@ class ApplyEvents:
         self, rows: DataFrame, plans: Mapping[str, Plan], *, first: bool, last: bool
     ) -> dict[str | None, TypeResult]:
         if last:
-            plans = {kind: replace(plan, last=True) for kind, plan in plans.items()}
+            plans = {kind: replace(plan, evolve=False) for kind, plan in plans.items()}
         others = self.settings.others if first else "skip"
         outcomes = below(self.root, _STAGING, f"{uuid4().hex}.json")
         rows.sparkSession.dataSource.register(TablesSink)
         rows.write.format(TablesSink.name()).options(
             plans=json.dumps({kind: plan.encode() for kind, plan in plans.items()}), quarantine=self.quarantine,
-            unplanned=UNPLANNED if others == "quarantine" else "", discover=str(others == "tables").lower(),
+            unplanned=UNPLANNED if others == "quarantine" else "", others=self.root if others == "tables" else "",
             outcomes=outcomes,
         ).mode("append").save()  # fmt: skip
         found: dict[str | None, TypeResult] = {}
         for kind, outcome in take_outcomes(outcomes):
-            found.setdefault(kind, TypeResult(plans.get(kind or ""), [])).outcomes.append(outcome)
+            if kind not in found:
+                plan = None if kind is None else plans.get(kind) or self._plan(kind)
+                found[kind] = TypeResult(plan, [])
+            found[kind].outcomes.append(outcome)
         return found
 
     def _plans(self, kinds: Iterable[str]) -> dict[str, Plan]:
         return {kind: plan for kind in kinds if (plan := self._plan(kind)) is not None}
-
-    def _check_count(self, outcomes: Mapping[str | None, TypeResult]) -> None:
-        if self.settings.others != "tables":
-            return
-        if len(outcomes) > MOST_TABLES:
-            raise PipelineError(
-                f"a batch has {len(outcomes)} event types, more than {MOST_TABLES} tables: declare those that you want"
-            )
-        self.seen.update(kind for kind in outcomes if kind is not None)
-        while len(self.seen) > MOST_TABLES:
-            self.seen.pop()
 
     def _type(self, kind: str | None) -> TypeSettings:
         found = self.settings.of(kind or "")
@@ -160,20 +155,8 @@ class ApplyEvents:
         if settings is None:
             return None
         path = below(self.root, settings.table)
-        return Plan(settings.table, path, shape_of(path, settings), settings.partition_by, settings.evolve)
-
-    def _wanted(self, kind: str, result: TypeResult) -> Plan | None:
-        """The plan to write a type with again; None when its rows can stay as they are."""
-        samples, plan = result.samples(), result.plan
-        if any(outcome.unknown for outcome in result.outcomes):
-            planned = self._plan(kind)
-            assert planned is not None
-            shape = planned.shape if samples is None else evolved(planned.shape, samples)
-            return replace(planned, shape=_keyed(shape, self._type(kind).key))
-        if samples is None or plan is None:
-            return None
-        shape = _keyed(evolved(plan.shape, samples), self._type(kind).key)
-        return None if shape == plan.shape else replace(plan, shape=shape)
+        shape = shape_of(path, settings)
+        return Plan(settings.table, path, shape, settings.partition_by, settings.evolve, settings.key)
 
     def _discard(self, result: TypeResult) -> None:
         if result.plan is not None:
@@ -191,16 +174,25 @@ class ApplyEvents:
             _append(plan.path, plan.schema(), plan.partition_by, files, query, batch)
 
 
+def _settled(result: TypeResult) -> Plan | None:
+    """Give a type the columns that its tasks came to; or the plan to write it with again, when they differ."""
+    if result.plan is None:
+        return None
+    shapes = result.shapes()
+    plan = replace(result.plan, shape=joined(result.plan.shape, shapes).keyed(result.plan.key))
+    if all(plan.shape.holds(each) for each in shapes):
+        result.plan = plan
+        return None
+    return plan
+
+
 def shape_of(path: str, settings: TypeSettings) -> Shape:
     """The columns of the table, and those that its declaration adds."""
-    schema, json_columns = StructType([]), frozenset[str]()
-    if exists(path):
-        table = open_table(path)
-        schema = StructType([each for each in spark_schema(table).fields if each.name not in OWN])
-        json_columns = frozenset(json.loads(table.metadata().configuration.get(JSON_COLUMNS, "[]")))
+    found = stored_shape(path)
+    schema = found.schema
     if settings.schema is not None:
         schema = _declared(settings.table, schema, nullable(settings.schema), settings.schema)
-    return _keyed(Shape(schema, json_columns & set(schema.names), settings.evolve), settings.key)
+    return Shape(schema, found.json & set(schema.names), settings.evolve).keyed(settings.key)
 
 
 def _declared(table: str, there: StructType, relaxed: StructType, declared: StructType) -> StructType:
@@ -219,12 +211,6 @@ def _declared(table: str, there: StructType, relaxed: StructType, declared: Stru
                 f" {kind.simpleString()}: declare another table for it"
             )
     return StructType([*found, *(each for each in there.fields if each.name in known)])
-
-
-def _keyed(shape: Shape, key: Sequence[str]) -> Shape:
-    """A row without its key does not fit."""
-    fields = [StructField(each.name, each.dataType, each.nullable and each.name not in key) for each in shape.schema]
-    return replace(shape, schema=StructType(fields))
 
 
 def prepare(plan: Plan) -> None:
@@ -292,6 +278,9 @@ def _read_back(plan: Plan, files: list[AddedFile]) -> pa.Table:
         for name, value in each.values.items():
             values = pa.array([value], pa.string()).cast(schema.field(name).type)
             table = table.append_column(name, pa.repeat(values[0], table.num_rows))
+        for missing in schema.names:
+            if missing not in table.column_names:
+                table = table.append_column(missing, pa.nulls(table.num_rows, schema.field(missing).type))
         tables.append(table.select(schema.names).cast(schema))
     return pa.concat_tables(tables)
 

@@ -7,7 +7,7 @@ field and the reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -56,6 +56,27 @@ class Shape:
     open: bool = True
     """Whether a field without a column does not fit; otherwise it is ignored."""
 
+    def encode(self) -> dict[str, Any]:
+        return {"schema": self.schema.jsonValue(), "json": sorted(self.json), "open": self.open}
+
+    @classmethod
+    def decode(cls, found: Mapping[str, Any]) -> Shape:
+        return cls(StructType.fromJson(found["schema"]), frozenset(found["json"]), found["open"])
+
+    def keyed(self, key: Sequence[str]) -> Shape:
+        """A row without its key does not fit."""
+        fields = [StructField(each.name, each.dataType, each.nullable and each.name not in key) for each in self.schema]
+        return replace(self, schema=StructType(fields))
+
+    def holds(self, other: Shape) -> bool:
+        """Whether rows that were written with the other shape can be read with this one."""
+        return all(self.kind(each.name) == other.kind(each.name) for each in other.schema.fields)
+
+    def kind(self, name: str) -> tuple[DataType, bool] | None:
+        """The type of a column, and whether it holds JSON; None when there is no such column."""
+        found = [each.dataType for each in self.schema.fields if each.name == name]
+        return (found[0], name in self.json) if found else None
+
 
 class Misfit(ValueError):
     """A payload that does not fit; the text is the reason."""
@@ -68,16 +89,16 @@ class Decoder:
         self._schema = shape.schema
         self._names = [f"f{number}" for number in range(len(shape.schema.fields))]
         struct = _struct(shape.schema, shape.json, forbid=shape.open)
-        self._decoder = msgspec.json.Decoder(struct)
+        self._decode: Callable[[Any], Any] = msgspec.json.Decoder(struct).decode
         self._builders = [_builder(each.dataType, each.name in shape.json) for each in shape.schema.fields]
 
     def decode(self, text: str | None) -> Any:
-        if text is None:
-            raise Misfit("the payload is null")
         try:
-            return self._decoder.decode(text)
+            return self._decode(text)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             raise Misfit(str(error)) from None
+        except TypeError:
+            raise Misfit("the payload is null") from None
 
     def columns(self, rows: Sequence[Any], schema: pa.Schema) -> list[pa.Array]:
         """The decoded rows as columns; raises for a value that its type cannot hold, such as too many digits."""
@@ -181,12 +202,6 @@ class Samples:
                 counts[kind] = counts.get(kind, 0) + 1
         return True
 
-    def add(self, other: Samples) -> None:
-        for name, counts in other.kinds.items():
-            there = self.kinds.setdefault(name, {})
-            for kind, count in counts.items():
-                there[kind] = there.get(kind, 0) + count
-
 
 def _kind(value: Any) -> str | None:
     """None when the value does not say what it is."""
@@ -235,6 +250,31 @@ def evolved(shape: Shape, samples: Samples) -> Shape:
         if kind == JSON:
             json.add(name)
     return Shape(StructType(list(fields.values())), frozenset(json), shape.open)
+
+
+def joined(shape: Shape, others: Sequence[Shape]) -> Shape:
+    """The shape with the columns that others have added to it. Where these differ, the first of them decides."""
+    fields = {each.name: each for each in shape.schema.fields}
+    given = set(fields)
+    lower = {name.lower() for name in fields}
+    json = set(shape.json)
+    for other in others:
+        for each in other.schema.fields:
+            there = fields.get(each.name)
+            if there is None and each.name.lower() not in lower:
+                fields[each.name] = each
+                lower.add(each.name.lower())
+                json |= {each.name} & other.json
+            elif there is not None and _is_wider(each.dataType, there.dataType, new=each.name not in given):
+                fields[each.name] = StructField(each.name, each.dataType, there.nullable)
+    return replace(shape, schema=StructType(list(fields.values())), json=frozenset(json))
+
+
+def _is_wider(kind: DataType, than: DataType, *, new: bool) -> bool:
+    if isinstance(kind, ArrayType) and isinstance(than, ArrayType):
+        # An array of a table does not grow.
+        return new and _is_wider(kind.elementType, than.elementType, new=new)
+    return isinstance(kind, DoubleType) and isinstance(than, LongType | IntegerType)
 
 
 def _numbers_together(counts: Mapping[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -19,14 +19,18 @@ from pyspark.taskcontext import TaskContext
 
 from penstock.spark.lake import partitions
 from penstock.spark.lake.files import AddedFile, TaskFiles
-from penstock.spark.lake.schemas import arrow_schema
-from penstock.spark.lake.storage import filesystem, is_folder, make, remove
-from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved, unknown_reason
+from penstock.spark.lake.schemas import arrow_schema, spark_schema
+from penstock.spark.lake.storage import below, filesystem, is_folder, make, remove
+from penstock.spark.lake.table import exists, open_table
+from penstock.spark.pipelines.pipeline import PipelineError
+from penstock.spark.pipelines.tables.settings import table_name
+from penstock.spark.pipelines.tables.shapes import OWN, Decoder, Misfit, Samples, Shape, evolved, unknown_reason
 
-SAMPLES = 2000
-"""Payloads per task and type that decide about columns."""
-SAMPLES_PER_BATCH = 200
-"""Payloads of each Arrow batch that are looked at when the rows of a type will be written again anyway."""
+DECIDING = 1000
+"""Rows that do not fit and wait until they are this many, so that a few bad payloads do not decide about columns."""
+MOST_TABLES = 500
+JSON_COLUMNS = "penstock.json"
+"""Property of a table: the columns whose text is JSON."""
 OWN_FIELDS = (
     StructField("_stream", StringType()),
     StructField("_offset", LongType()),
@@ -58,20 +62,20 @@ class Plan:
     shape: Shape
     partition_by: tuple[str, ...] = ()
     evolve: bool = True
-    last: bool = False
-    """Whether payloads that need other columns are bad rows now: the columns were decided before."""
+    key: tuple[str, ...] = ()
 
     def encode(self) -> dict[str, Any]:
-        shape = self.shape
         return {
-            "table": self.table, "path": self.path, "schema": shape.schema.jsonValue(), "json": sorted(shape.json),
-            "open": shape.open, "partition_by": self.partition_by, "evolve": self.evolve, "last": self.last,
+            "table": self.table, "path": self.path, "shape": self.shape.encode(), "partition_by": self.partition_by,
+            "evolve": self.evolve, "key": self.key,
         }  # fmt: skip
 
     @classmethod
     def decode(cls, plan: dict[str, Any]) -> Plan:
-        shape = Shape(StructType.fromJson(plan["schema"]), frozenset(plan["json"]), plan["open"])
-        return cls(plan["table"], plan["path"], shape, tuple(plan["partition_by"]), plan["evolve"], plan["last"])
+        return cls(
+            plan["table"], plan["path"], Shape.decode(plan["shape"]), tuple(plan["partition_by"]), plan["evolve"],
+            tuple(plan["key"]),
+        )  # fmt: skip
 
     def schema(self) -> StructType:
         more = [DATE_FIELD] if DATE_FIELD.name in self.partition_by else []
@@ -86,10 +90,8 @@ class Outcome:
     bad: list[AddedFile] = field(default_factory=list)
     rows: int = 0
     bad_rows: int = 0
-    samples: Samples | None = None
-    """Set when payloads need other columns."""
-    unknown: bool = False
-    """Whether the driver has to plan this type first."""
+    shapes: list[dict[str, Any]] = field(default_factory=list)
+    """Shapes that files were written with, and last the one that the task came to."""
 
 
 Outcomes = list[tuple[str | None, Outcome]]
@@ -103,8 +105,8 @@ class Written(WriterCommitMessage):
 
 class TablesSink(DataSource):
     """Options: `plans`, the plan of each type as JSON; `quarantine`; `unplanned`, the reason for which events of other
-    types go there, or nothing to skip them; `discover`, whether to report other types instead; and `outcomes`, the file
-    that gets the outcomes of all tasks.
+    types go there, or nothing to skip them; `others`, the folder where they become tables instead; and `outcomes`, the
+    file that gets the outcomes of all tasks.
 
     A data source, since Spark's functions on Arrow batches need pandas.
     """
@@ -118,7 +120,7 @@ class TablesSink(DataSource):
         options = self.options
         return TablesWriter(
             plans, options["quarantine"], options.get("unplanned") or None, options["outcomes"],
-            discover=options.get("discover") == "true",
+            others=options.get("others") or None,
         )  # fmt: skip
 
 
@@ -130,15 +132,15 @@ class TablesWriter(DataSourceArrowWriter):
         unplanned: str | None,
         outcomes: str,
         *,
-        discover: bool = False,
+        others: str | None = None,
     ) -> None:
         self._plans, self._quarantine, self._unplanned, self._outcomes = plans, quarantine, unplanned, outcomes
-        self._discover = discover
+        self._others = others
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
         task = f"{context.partitionId():05d}" if context is not None else "00000"
-        writers: dict[str | None, _TypeWriter | _Looker] = {}
+        writers: dict[str | None, _TypeWriter] = {}
         try:
             for batch in iterator:
                 self._write(batch, writers, task)
@@ -159,18 +161,36 @@ class TablesWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The files belong to no table: `vacuum` deletes them."""
 
-    def _write(self, batch: pa.RecordBatch, writers: dict[str | None, _TypeWriter | _Looker], task: str) -> None:
+    def _write(self, batch: pa.RecordBatch, writers: dict[str | None, _TypeWriter], task: str) -> None:
         kinds = batch.column("type")
         for name in kinds.unique().to_pylist():
-            plan = self._plans.get(name)
-            discover = self._discover and plan is None and name is not None
-            if plan is None and self._unplanned is None and not discover:
-                continue
             if name not in writers:
-                made = _Looker() if discover else _TypeWriter(plan, self._quarantine, task, self._unplanned or "")
-                writers[name] = made
+                plan = self._plan(name)
+                if plan is None and self._unplanned is None:
+                    continue
+                if len(writers) >= MOST_TABLES:
+                    raise PipelineError(f"a batch has more than {MOST_TABLES} event types: declare those that you want")
+                writers[name] = _TypeWriter(plan, self._quarantine, task, self._unplanned or "")
             rows = batch.filter(compute.is_null(kinds) if name is None else compute.equal(kinds, name))
             writers[name].add(rows)
+
+    def _plan(self, name: str | None) -> Plan | None:
+        """A type that the driver has not heard of begins with the columns of its table, or none."""
+        if name is None or name in self._plans or self._others is None:
+            return None if name is None else self._plans.get(name)
+        table = table_name(name)
+        path = below(self._others, table)
+        return Plan(table, path, stored_shape(path))
+
+
+def stored_shape(path: str) -> Shape:
+    """The columns of a table besides those that every table has."""
+    if not exists(path):
+        return Shape(StructType([]))
+    table = open_table(path)
+    schema = StructType([each for each in spark_schema(table).fields if each.name not in OWN])
+    marked = json.loads(table.metadata().configuration.get(JSON_COLUMNS, "[]"))
+    return Shape(schema, frozenset(marked) & set(schema.names))
 
 
 def take_outcomes(path: str) -> Outcomes:
@@ -183,76 +203,98 @@ def take_outcomes(path: str) -> Outcomes:
     return found
 
 
-class _Looker:
-    """Looks at payloads of a type that the driver has not planned yet, spread over all rows, and writes nothing."""
-
-    def __init__(self) -> None:
-        self._samples, self._looked = Samples(), 0
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        for text in rows.column("value")[:: max(rows.num_rows // SAMPLES_PER_BATCH, 1)].to_pylist():
-            self._looked += self._samples.look(text)
-
-    def close(self) -> Outcome:
-        return Outcome(samples=self._samples if self._looked else None, unknown=True)
-
-    def discard(self) -> None:
-        """Nothing was written."""
-
-
 class _TypeWriter:
     def __init__(self, plan: Plan | None, quarantine: str, task: str, reason: str) -> None:
         self._plan, self._reason = plan, reason
         self._bad = _files(quarantine, QUARANTINE, (), task)
         self._found = Outcome()
-        self._samples, self._looked = Samples(), 0
-        self._again = False
-        """Whether the rows will be written again with other columns: then only samples matter."""
+        self._task = task
+        self._doubtful: list[pa.RecordBatch] = []
         if plan is not None:
-            self._decoder = Decoder(plan.shape)
-            self._schema = arrow_schema(plan.schema())
-            self._good = _files(plan.path, plan.schema(), plan.partition_by, task)
+            self._fit(plan.shape)
+
+    def _fit(self, shape: Shape) -> None:
+        """Write the rows that follow with this shape."""
+        assert self._plan is not None
+        self._shape = shape
+        plan = replace(self._plan, shape=shape)
+        self._decoder = Decoder(shape)
+        self._schema = arrow_schema(plan.schema())
+        self._good = _files(plan.path, plan.schema(), plan.partition_by, self._task)
+
+    def _finish(self) -> None:
+        if files := self._good.close():
+            self._found.files += files
+            self._found.shapes.append(self._shape.encode())
 
     def add(self, rows: pa.RecordBatch) -> None:
         if self._plan is None:
             self._quarantine(rows, [*range(rows.num_rows)], [self._reason] * rows.num_rows)
             return
-        if self._again:
-            self._look(rows)
-            return
-        decoded, kept, wrong, reasons = [], [], [], []
-        decode = self._decoder.decode
-        for number, text in enumerate(rows.column("value").to_pylist()):
-            try:
-                decoded.append(decode(text))
-                kept.append(number)
-            except Misfit as error:
-                wrong.append(number)
-                reasons.append(self._misfit(text, str(error)))
-        if wrong and self._plan.evolve and not self._plan.last:
-            # More samples can only ask for more.
-            self._again = evolved(self._plan.shape, self._samples) != self._plan.shape
-            if self._again:
-                return
+        decoded, kept, wrong, reasons = self._decoded(_texts(rows))
         if decoded:
-            self._keep(rows, decoded, kept, wrong, reasons)
+            self._keep(rows, decoded, kept)
+        if not self._plan.evolve:
+            self._quarantine(rows, wrong, reasons)
+        elif wrong:
+            self._doubtful.append(rows.take(pa.array(wrong, pa.int64())))
+            if sum(each.num_rows for each in self._doubtful) >= DECIDING:
+                self._decide()
+
+    def _decide(self) -> None:
+        """Add the columns that most of the waiting rows ask for, as long as they do; then sort them out."""
+        if not self._doubtful:
+            return
+        [rows] = pa.Table.from_batches(self._doubtful).combine_chunks().to_batches()
+        self._doubtful = []
+        texts = _texts(rows)
+        misfits = texts
+        while (shape := self._grown(misfits)) != self._shape:
+            self._finish()
+            self._fit(shape)
+            _, _, wrong, _ = self._decoded(texts)
+            misfits = [texts[number] for number in wrong]
+        decoded, kept, wrong, reasons = self._decoded(texts)
+        if decoded:
+            self._keep(rows, decoded, kept)
         self._quarantine(rows, wrong, reasons)
 
-    def _look(self, rows: pa.RecordBatch) -> None:
-        for text in rows.column("value")[:: max(rows.num_rows // SAMPLES_PER_BATCH, 1)].to_pylist():
+    def _decoded(self, texts: list[str | None]) -> tuple[list[object], list[int], list[int], list[str]]:
+        """The rows that fit and their numbers, and the numbers of the others with the reasons."""
+        decoded: list[object] = []
+        wrong: list[int] = []
+        reasons: list[str] = []
+        left = iter(texts)
+        while True:
             try:
-                self._decoder.decode(text)
-            except Misfit:
-                self._looked += self._samples.look(text)
+                # Keeps what was decoded before a row that does not fit.
+                decoded.extend(map(self._decoder.decode, left))
+                break
+            except Misfit as error:
+                wrong.append(len(decoded) + len(wrong))
+                reasons.append(str(error))
+        misfits = set(wrong)
+        kept = [number for number in range(len(texts)) if number not in misfits] if wrong else [*range(len(texts))]
+        return decoded, kept, wrong, reasons
 
-    def _keep(
-        self, rows: pa.RecordBatch, decoded: list[object], kept: list[int], wrong: list[int], reasons: list[str]
-    ) -> None:
+    def _grown(self, misfits: list[str | None]) -> Shape:
+        """The shape that most of the payloads that do not fit ask for."""
+        assert self._plan is not None
+        if not self._plan.evolve:
+            return self._shape
+        samples = Samples()
+        for text in misfits:
+            samples.look(text)
+        return evolved(self._shape, samples).keyed(self._plan.key)
+
+    def _keep(self, rows: pa.RecordBatch, decoded: list[object], kept: list[int]) -> None:
         try:
             columns = self._decoder.columns(decoded, self._schema)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
             # Rare: a value of the right kind that its type cannot hold. Find the rows one by one.
             fitting: list[tuple[object, int]] = []
+            wrong: list[int] = []
+            reasons: list[str] = []
             for row, number in zip(decoded, kept, strict=True):
                 try:
                     self._decoder.columns([row], self._schema)
@@ -260,6 +302,7 @@ class _TypeWriter:
                 except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
                     wrong.append(number)
                     reasons.append(" ".join(str(error).split()))
+            self._quarantine(rows, wrong, reasons)
             decoded, kept = [row for row, _ in fitting], [number for _, number in fitting]
             columns = self._decoder.columns(decoded, self._schema)
         chosen = rows if len(kept) == rows.num_rows else rows.take(pa.array(kept, pa.int64()))
@@ -269,20 +312,13 @@ class _TypeWriter:
         self._good.add(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._found.rows += len(kept)
 
-    def _misfit(self, text: str | None, reason: str) -> str:
-        assert self._plan is not None
-        if not self._plan.evolve:
-            return reason
-        if not self._plan.last and self._looked < SAMPLES and self._samples.look(text):
-            self._looked += 1
-        if text is not None and "unknown field" in reason:
-            return unknown_reason(text, self._plan.shape) or reason
-        return reason
-
     def _quarantine(self, rows: pa.RecordBatch, wrong: list[int], reasons: list[str]) -> None:
         if not wrong:
             return
         chosen = rows.take(pa.array(wrong, pa.int64()))
+        if self._plan is not None and self._plan.evolve:
+            texts = chosen.column("value").to_pylist()
+            reasons = [self._explained(text, reason) for text, reason in zip(texts, reasons, strict=True)]
         table = None if self._plan is None else self._plan.table
         more = [pa.array([table] * len(wrong), pa.string()), pa.array(reasons, pa.string())]
         columns = [chosen.column(name) for name in EVENT_COLUMNS]
@@ -290,17 +326,27 @@ class _TypeWriter:
         self._bad.add(named)
         self._found.bad_rows += len(wrong)
 
+    def _explained(self, text: str | None, reason: str) -> str:
+        return unknown_reason(text, self._shape) or reason if text is not None and "unknown field" in reason else reason
+
     def close(self) -> Outcome:
         if self._plan is not None:
-            self._found.files = self._good.close()
+            self._decide()
+            self._finish()
+            self._found.shapes.append(self._shape.encode())
         self._found.bad = self._bad.close()
-        self._found.samples = self._samples if self._looked else None
         return self._found
 
     def discard(self) -> None:
         if self._plan is not None:
             self._good.discard()
+            remove(filesystem(self._plan.path, {}), [each.path for each in self._found.files])
         self._bad.discard()
+
+
+def _texts(rows: pa.RecordBatch) -> list[str | None]:
+    found: list[str | None] = rows.column("value").to_numpy(zero_copy_only=False).tolist()
+    return found
 
 
 def _files(path: str, schema: StructType, partition_by: tuple[str, ...], task: str) -> TaskFiles:
