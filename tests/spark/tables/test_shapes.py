@@ -56,6 +56,8 @@ def test_a_few_bad_payloads_do_not_decide() -> None:
     samples = looked(*({"id": n} for n in range(9)), {"id": "oops"})
 
     assert evolved(EMPTY, samples).schema.simpleString() == "struct<id:bigint>"
+    cases = looked({"ID": 1, "b": 1, "B": None}, {"id": 2}, {"id": 3})
+    assert evolved(EMPTY, cases).schema.simpleString() == "struct<b:bigint,id:bigint>"
 
 
 def test_a_shape_grows_and_deciding_again_changes_nothing() -> None:

@@ -41,6 +41,7 @@ JSON = "json"
 """Kind of a field that holds objects, or lists of them: their JSON is kept as text."""
 
 _NULL = msgspec.Raw(b"null")
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _KINDS: dict[str, DataType] = {
     "long": LongType(), "double": DoubleType(), "string": StringType(), "boolean": BooleanType(), JSON: StringType(),
@@ -87,6 +88,7 @@ class Decoder:
 
     def __init__(self, shape: Shape) -> None:
         self._schema = shape.schema
+        self._known = set(shape.schema.names)
         self._names = [f"f{number}" for number in range(len(shape.schema.fields))]
         struct = _struct(shape.schema, shape.json, forbid=shape.open)
         self._decode: Callable[[Any], Any] = msgspec.json.Decoder(struct).decode
@@ -100,6 +102,15 @@ class Decoder:
         except TypeError:
             raise Misfit("the payload is null") from None
 
+    def decode_known(self, text: str | None) -> Any | None:
+        """A payload without its fields that have no column and say nothing, null or an empty list; else None."""
+        try:
+            found = _RAW.decode(text or "")
+            known = {name: raw for name, raw in found.items() if name in self._known or not _says_nothing(raw)}
+            return self._decode(msgspec.json.encode(known)) if len(known) < len(found) else None
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return None
+
     def columns(self, rows: Sequence[Any], schema: pa.Schema) -> list[pa.Array]:
         """The decoded rows as columns; raises for a value that its type cannot hold, such as too many digits."""
         if len(self._names) == 1:
@@ -112,6 +123,10 @@ class Decoder:
             pa.array(map(build, column) if build else column, schema.field(each.name).type)
             for build, column, each in zip(self._builders, values, self._schema.fields, strict=True)
         ]
+
+
+def _says_nothing(raw: msgspec.Raw) -> bool:
+    return len(raw) < 5 and msgspec.json.decode(raw) in (None, [])
 
 
 def _struct(schema: StructType, json: frozenset[str] = frozenset(), *, forbid: bool = False) -> type[Any]:
@@ -202,6 +217,9 @@ class Samples:
                 counts[kind] = counts.get(kind, 0) + 1
         return True
 
+    def count(self, name: str) -> int:
+        return sum(self.kinds[name].values())
+
 
 def _kind(value: Any) -> str | None:
     """None when the value does not say what it is."""
@@ -236,13 +254,20 @@ def evolved(shape: Shape, samples: Samples) -> Shape:
     fields = {each.name: each for each in shape.schema.fields}
     lower = {name.lower() for name in [*fields, *OWN]}
     json = set(shape.json)
+    # Of names that differ only in case, the most frequent one becomes the column.
+    frequent = {name.lower(): name for name in sorted(samples.kinds, key=samples.count)}
     for name in sorted(samples.kinds):
         counts = _numbers_together(samples.kinds[name])
         if name in fields:
             if "double" in counts and isinstance(fields[name].dataType, LongType | IntegerType):
                 fields[name] = StructField(name, DoubleType(), fields[name].nullable)
             continue
-        if name.lower() in lower or not name.strip() or any(letter in name for letter in "`\0"):
+        if (
+            frequent[name.lower()] != name
+            or name.lower() in lower
+            or not name.strip()
+            or any(letter in name for letter in "`\0")
+        ):
             continue
         kind = max(sorted(counts), key=lambda each: counts[each])
         fields[name] = StructField(name, _type_of(kind))
@@ -294,7 +319,10 @@ def _type_of(kind: str) -> DataType:
 def unknown_reason(text: str, shape: Shape) -> str | None:
     """Why a field of the payload can never be a column; None when that is not the problem."""
     names = {each.name.lower(): each.name for each in shape.schema.fields}
-    found = msgspec.json.decode(text)
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
     for name in found if isinstance(found, dict) else ():
         if name.lower() in OWN:
             return f"field {name!r} has the name of a column that every table has"

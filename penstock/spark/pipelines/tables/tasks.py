@@ -155,8 +155,10 @@ class TablesWriter(DataSourceArrowWriter):
         found = [each for message in messages if isinstance(message, Written) for each in message.outcomes]
         folder, _, name = self._outcomes.rpartition("/")
         make(folder)
-        with pa.BufferedOutputStream(filesystem(folder, {}).open_output_stream(name), 65536) as stream:
-            stream.write(msgspec.json.encode(found))
+        text = msgspec.json.encode(found)
+        # What is larger than the buffer would be passed on as it is, and deltalake does not accept Python's bytes.
+        with pa.BufferedOutputStream(filesystem(folder, {}).open_output_stream(name), len(text) + 1) as stream:
+            stream.write(text)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The files belong to no table: `vacuum` deletes them."""
@@ -254,13 +256,18 @@ class _TypeWriter:
             self._fit(shape)
             _, _, wrong, _ = self._decoded(texts)
             misfits = [texts[number] for number in wrong]
-        decoded, kept, wrong, reasons = self._decoded(texts)
+        decoded, kept, wrong, reasons = self._decoded(texts, decided=True)
         if decoded:
             self._keep(rows, decoded, kept)
         self._quarantine(rows, wrong, reasons)
 
-    def _decoded(self, texts: list[str | None]) -> tuple[list[object], list[int], list[int], list[str]]:
-        """The rows that fit and their numbers, and the numbers of the others with the reasons."""
+    def _decoded(
+        self, texts: list[str | None], *, decided: bool = False
+    ) -> tuple[list[object], list[int], list[int], list[str]]:
+        """The rows that fit and their numbers, and the numbers of the others with the reasons.
+
+        When columns are decided, fields without one do not matter if they say nothing.
+        """
         decoded: list[object] = []
         wrong: list[int] = []
         reasons: list[str] = []
@@ -271,7 +278,11 @@ class _TypeWriter:
                 decoded.extend(map(self._decoder.decode, left))
                 break
             except Misfit as error:
-                wrong.append(len(decoded) + len(wrong))
+                number = len(decoded) + len(wrong)
+                if decided and (row := self._decoder.decode_known(texts[number])) is not None:
+                    decoded.append(row)
+                    continue
+                wrong.append(number)
                 reasons.append(str(error))
         misfits = set(wrong)
         kept = [number for number in range(len(texts)) if number not in misfits] if wrong else [*range(len(texts))]
