@@ -103,7 +103,7 @@ def test_a_signed_caller_is_its_key_and_its_address() -> None:
 async def test_requests_of_a_busy_caller_are_refused_and_others_are_served() -> None:
     async with running(Mode.TOKEN, limits=HttpLimits(turns=True)) as live:
         tokens = [(await live.engine.tenants.create_token(DEFAULT_TENANT, name, frozenset(Scope)))[1] for name in "ab"]
-        traffic(live).turns = turns = Turns(at_once=1, wait_s=0.05)
+        traffic(live).turns = turns = Turns(at_once=1, wait_s=0.01)
         ask = [request("GET", "/v1/queues", auth=f"Bearer {token}") for token in tokens]
         async with connected(live.port) as one, connected(live.port) as other:
             assert [(await one.ask(each)).status for each in ask] == [200, 200]
