@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
+from penstock.model.gauges import ConsumerGauges, EndpointGauges
 from penstock.model.jobs import JobCounts
 from penstock.model.schedules import Schedule, ScheduleStatus
+from penstock.model.streams import Stream
 from penstock.model.topics import Delivery
 from penstock.web.formats import age, duration, thousands
 from penstock.web.pages.queue_rows import QueueRow
@@ -17,6 +19,7 @@ from penstock.web.site import path_of
 UNRECEIVED_S = 600
 """Messages that wait so long while none is in flight: probably nobody receives."""
 LATE_S = 60
+LEVELS = ("critical", "warning", "note")
 NEARLY_EXPIRED = 0.75
 NEARLY_FULL = 0.9
 
@@ -24,14 +27,14 @@ NEARLY_FULL = 0.9
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     level: str
-    """`critical`: messages are or will be lost. `warning`: something waits or has failed."""
+    """`critical`: messages are or will be lost. `warning`: something waits or has failed. `note`: someone paused it."""
     subject: str
     text: str
     link: str
 
 
 def ordered(problems: Iterable[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda problem: (problem.level != "critical", problem.subject))
+    return sorted(problems, key=lambda problem: (LEVELS.index(problem.level), problem.subject))
 
 
 def queue_problems(rows: Iterable[QueueRow]) -> Iterator[Problem]:
@@ -82,6 +85,28 @@ def schedule_problems(schedules: Iterable[Schedule], now: datetime) -> Iterator[
         elif one.status is ScheduleStatus.ACTIVE and (now - one.due_at).total_seconds() > LATE_S:
             text = f"The schedule is {age(one.due_at, now)} late: does a server fire schedules?"
             yield Problem(level="warning", subject=one.name, text=text, link=link)
+        elif one.status is ScheduleStatus.PAUSED:
+            yield Problem(level="note", subject=one.name, text="The schedule is paused.", link=link)
+
+
+def stream_problems(streams: Iterable[Stream]) -> Iterator[Problem]:
+    for one in streams:
+        if one.settings.paused:
+            text = "The ticker of the stream is paused: consumers get nothing new."
+            yield Problem(level="note", subject=one.name, text=text, link=path_of("streams", one.name))
+
+
+def consumer_problems(consumers: Iterable[ConsumerGauges]) -> Iterator[Problem]:
+    for one in consumers:
+        if one.pending and one.lag_s > UNRECEIVED_S:
+            text = f"{one.consumer} is {duration(one.lag_s)} behind, with {thousands(one.pending)} events: is it stuck?"
+            yield Problem(level="warning", subject=one.stream, text=text, link=path_of("streams", one.stream))
+
+
+def endpoint_problems(endpoints: Iterable[EndpointGauges]) -> Iterator[Problem]:
+    for one in endpoints:
+        text = f"{thousands(one.failing)} deliveries to {one.endpoint} keep failing; between attempts it is left alone."
+        yield Problem(level="warning", subject="Webhook endpoint", text=text, link="/ui/deliveries?state=pending")
 
 
 def _expiring(row: QueueRow) -> Problem | None:

@@ -10,12 +10,16 @@ from penstock.model.schedules import Schedule
 from penstock.model.topics import Delivery, DeliveryState
 from penstock.web.charts import OLDEST, OPEN_JOBS, RATES, STREAM_LAG, WAITING, Charts, Drawing, span_of
 from penstock.web.pages.attention import (
+    Problem,
+    consumer_problems,
     delivery_problems,
+    endpoint_problems,
     growth_problems,
     job_problems,
     ordered,
     queue_problems,
     schedule_problems,
+    stream_problems,
 )
 from penstock.web.pages.deliveries import source_of
 from penstock.web.pages.queue_rows import QueueRows
@@ -24,6 +28,7 @@ from penstock.web.site import Call, Page, Site
 FULLEST = 8
 MOST_PROBLEMS = 20
 EXHAUSTED = 20
+STREAMS = 1000
 KEEP_COUNTS_S = 0.4
 KEEP_WAITED_S = 15.0
 
@@ -53,6 +58,8 @@ class Overview:
                 *job_problems(jobs, now),
                 *schedule_problems(schedules, now),
                 *delivery_problems(await self._exhausted(call), EXHAUSTED),
+                *await self._stream_problems(call),
+                *await self._endpoint_problems(call),
             ]
         )
         fullest = sorted(rows, key=lambda row: (-row.total, row.name))[:FULLEST]
@@ -94,6 +101,27 @@ class Overview:
             ("all schedules", tenant), KEEP_WAITED_S, lambda: self._site.engine.schedules.list(tenant)
         )
         return [one for one in found if call.principal.reaches(one.settings.target)]
+
+    async def _stream_problems(self, call: Call) -> list[Problem]:
+        engine, tenant = self._site.engine, call.principal.tenant
+        if not engine.store.has_streams:
+            return []
+        streams = await self._site.shared.get(
+            ("streams", tenant), KEEP_WAITED_S, lambda: engine.streams.list(tenant, limit=STREAMS)
+        )
+        consumers = await self._site.shared.get("consumers", KEEP_WAITED_S, engine.gauges.consumers)
+        own = [one for one in consumers if one.tenant == tenant and call.principal.reaches(one.stream)]
+        return [
+            *stream_problems(one for one in streams if call.principal.reaches(one.name)),
+            *consumer_problems(own),
+        ]
+
+    async def _endpoint_problems(self, call: Call) -> list[Problem]:
+        """Endpoints belong to no queue, so only tokens that reach all of the tenant see them."""
+        if call.principal.queues != "*":
+            return []
+        found = await self._site.shared.get("endpoints", KEEP_WAITED_S, self._site.engine.gauges.endpoints)
+        return list(endpoint_problems(one for one in found if one.tenant == call.principal.tenant))
 
     async def _exhausted(self, call: Call) -> list[Delivery]:
         tenant, webhooks = call.principal.tenant, self._site.engine.webhooks

@@ -11,9 +11,10 @@ import pytest
 from penstock.auth import EVERYONE
 from penstock.clock import FakeClock
 from penstock.model import DEFAULT_TENANT, Receive, Send
+from penstock.model.gauges import ConsumerGauges, EndpointGauges
 from penstock.web import WebSettings
 from penstock.web import app as pages
-from penstock.web.pages.attention import queue_problems
+from penstock.web.pages.attention import Problem, consumer_problems, endpoint_problems, ordered, queue_problems
 from penstock.web.pages.queue_rows import make_rows
 from tests.wire.conftest import Live, running
 from tests.wire.web.markup import INERT, dangers
@@ -292,3 +293,19 @@ async def test_matching_dead_letters_go_back_after_a_count(server: Live, client:
     assert await counted("text=order") == "12"
     refused = await client.post("/ui/queues/gone/message/return-matching", data={}, headers=headers)
     assert refused.status_code == 400
+
+
+def test_stuck_consumers_failing_endpoints_and_what_is_paused_need_attention() -> None:
+    def consumer(pending: int, lag_s: float) -> ConsumerGauges:
+        return ConsumerGauges(tenant=DEFAULT_TENANT, stream="log", consumer="reader", pending=pending, lag_s=lag_s)
+
+    assert [one.level for one in consumer_problems([consumer(5, 601), consumer(0, 900), consumer(5, 20)])] == [
+        "warning"
+    ]
+    failing = EndpointGauges(tenant=DEFAULT_TENANT, endpoint="https://example.com/", failing=1234)
+    [problem] = endpoint_problems([failing])
+    assert "1\N{NARROW NO-BREAK SPACE}234 deliveries to https://example.com/" in problem.text
+    found = ordered(
+        [Problem(level=level, subject=level, text="", link="/") for level in ("note", "critical", "warning")]
+    )
+    assert [one.level for one in found] == ["critical", "warning", "note"]
