@@ -111,6 +111,7 @@ async def stream_of(client: httpx.AsyncClient, address: str) -> str:
 
 def without_question(text: str, address: str) -> str:
     """A page without what it repeats of its address: search fields, links, and names of what was not found."""
+    text = re.sub(r'<div id="preview".*?</div>', "", text, flags=re.DOTALL)
     text = re.sub(r'(?:value|href|action|data-source|hx-sse:connect|hx-get)="[^"]*"', "", text)
     for kind in ("queue", "jobs", "topic", "stream", "schedule"):
         name = f"{SECRET}-{kind}"
