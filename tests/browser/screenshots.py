@@ -22,7 +22,7 @@ from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from tests.browser.chrome import LAUNCH
 from tests.browser.history import write_history
 from tests.plain import PLAIN
-from tests.system.serving import penstock, serving
+from tests.system.serving import ANYONE, penstock, serving
 
 FOLDER = Path(__file__).parents[2] / "docs" / "img"
 SIZES = {"wide": (1280, 800), "narrow": (390, 780)}
@@ -127,7 +127,9 @@ async def run(folder: Path, only: list[str], *, png: bool) -> None:
                 done = await asyncio.to_thread(penstock, *demo, timeout=DEMO_S + 60)
                 assert done.returncode == 0, done.stderr
                 await write_history(postgres.dsn, datetime.now(UTC))
-                with httpx.Client(base_url=server.url, verify=PLAIN, trust_env=False, timeout=30) as client:
+                with httpx.Client(
+                    base_url=server.url, headers=ANYONE, verify=PLAIN, trust_env=False, timeout=30
+                ) as client:
                     prepare(client)
                     found = addresses(client)
                 chosen = {name: address for name, address in found.items() if not only or name in only}
