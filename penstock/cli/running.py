@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.options import Config, Data, DatabaseUrl, Json, Sqlite, load, on_store
-from penstock.cli.output import print_rows
+from penstock.cli.output import Output, print_rows
 from penstock.config import Settings, describe, generate_ini, markdown, shown
 
 
@@ -79,17 +79,21 @@ def serve(
 def migrate(
     settings: Settings,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print pending migrations without applying them.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Apply pending migrations to the database. `penstock serve` does the same when it starts."""
-    migrate_store(settings, dry_run=dry_run)
+    migrate_store(settings, dry_run=dry_run, as_json=as_json)
 
 
-def migrate_store(settings: Settings, *, dry_run: bool) -> None:
+def migrate_store(settings: Settings, *, dry_run: bool, as_json: bool) -> None:
     import asyncio
 
     from penstock import server
 
     applied = asyncio.run(server.migrate(settings, dry_run=dry_run))
+    if as_json:
+        Output(True).record({"dry_run": dry_run, "migrations": applied})
+        return
     for name in applied:
         print(f"{'would apply' if dry_run else 'applied'} {name}")
     if not applied:

@@ -194,6 +194,8 @@ def test_streams(target: Target) -> None:
     assert "still has 1 events" in target.run("stream", "drain", "orders", "--timeout", "0s", code=1).err
     assert target.run("stream", "depth", "orders", "--watch", "--count", "2", "--every", "0s").out.count("█") == 3
     assert json.loads(target.run("stream", "depth", "orders", "--json").out)["depth"] == 1
+    watched = target.run("stream", "depth", "orders", "--watch", "--count", "2", "--every", "0s", "--json").out
+    assert [json.loads(line)["depth"] for line in watched.splitlines()] == [1, 1]
     assert target.json(stream_types.Stream, "stream", "pause", "orders").settings.paused
     assert not target.json(stream_types.Stream, "stream", "resume", "orders").settings.paused
     assert target.json(list[stream_types.DeadLetter], "stream", "dead", "orders") == []
@@ -201,6 +203,7 @@ def test_streams(target: Target) -> None:
     assert target.json(stream_types.Replayed, "stream", "replay", "orders").replayed == 0
     assert json.loads(target.run("stream", "purge", "orders", "--dry-run", "--json").out)["dead_letters"] == 0
     assert target.json(rest.Deleted, "stream", "purge", "orders").deleted == 0
+    assert json.loads(target.run("stream", "drop", "orders", "--dry-run", "--json").out)["deleted"] is None
     target.run("stream", "drop", "orders")
     target.run("stream", "show", "orders", code=4)
 

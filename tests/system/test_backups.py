@@ -105,8 +105,9 @@ def backed_up_under_load(server: Running, store: tuple[str, str], file: Path, *,
         load = Load(client, streams=streams)
         try:
             before = load.wait_for_some()
-            done = penstock("backup", str(file), *store)
+            done = penstock("backup", str(file), "--json", *store)
             assert done.code == 0, done
+            assert json.loads(done.out) == {"file": str(file), "bytes": file.stat().st_size}
         finally:
             load.stop()
     assert len(load.done.messages) > len(before.messages)
@@ -180,8 +181,8 @@ def test_a_dump_is_restored_into_an_empty_database(migrated_database: str, fresh
         before = backed_up_under_load(server, old, file, streams=True)
 
     assert penstock("restore", str(file), *old).code == 1
-    restored = penstock("restore", str(file), *new)
-    assert restored.code == 0, restored
+    restored = penstock("restore", str(file), "--json", *new)
+    assert (restored.code, json.loads(restored.out)["streams_wait"]) == (0, False), restored
     check_restored(new, before)
     check_positions(fresh_database, before)
 

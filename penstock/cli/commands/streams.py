@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.options import DryRun, as_json, on_server, on_store, read_text, seconds
+from penstock.cli import options
+from penstock.cli.options import DryRun, Json, on_server, on_store, read_text, seconds
 from penstock.cli.output import Output
 from penstock.cli.remote import Server, segment
 from penstock.config import Settings
@@ -78,7 +80,7 @@ def send(
     kind: Annotated[str, typer.Option("--type", metavar="TEXT", help="Type of the event.")] = "default",
 ) -> None:
     """Send an event."""
-    out.record(server.post(f"{path(name)}/events", {"payload": as_json(read_text(payload)), "type": kind}))
+    out.record(server.post(f"{path(name)}/events", {"payload": options.as_json(read_text(payload)), "type": kind}))
 
 
 @app.command("pause")
@@ -125,7 +127,11 @@ def depth(
         if not watch:
             out.record({"name": name, "depth": seen[-1], "oldest_age": found["oldest_age"]})
             return
-        print(f"{seen[-1]:>10}  {sparkline(seen[-60:])}", flush=True)
+        if out.as_json:
+            out.record({"name": name, "depth": seen[-1], "oldest_age": found["oldest_age"]})
+            sys.stdout.flush()
+        else:
+            print(f"{seen[-1]:>10}  {sparkline(seen[-60:])}", flush=True)
         if count and len(seen) >= count:
             return
         time.sleep(seconds(every))
@@ -166,11 +172,11 @@ def tick(server: Server, out: Output, name: Name) -> None:
 
 @app.command("upgrade")
 @on_store
-def upgrade(settings: Settings, dry_run: DryRun = False) -> None:
+def upgrade(settings: Settings, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Bring the tables and functions of the database up to date, as `penstock migrate` does."""
     from penstock.cli.running import migrate_store
 
-    migrate_store(settings, dry_run=dry_run)
+    migrate_store(settings, dry_run=dry_run, as_json=as_json)
 
 
 @app.command("uninstall")
@@ -179,6 +185,7 @@ def uninstall(
     settings: Settings,
     force: Annotated[bool, typer.Option("--force", help="Required: all streams and events are deleted.")] = False,
     dry_run: DryRun = False,
+    as_json: Json = False,
 ) -> None:
     """Remove all streams of the database, of every tenant. The next `penstock serve` installs them anew, empty."""
     from penstock.cli import pgque
@@ -190,7 +197,7 @@ def uninstall(
         if found.dsn is None:
             raise Unsupported("streams require PostgreSQL")
         with pgque.opened(found.dsn) as opened:
-            pgque.remove(opened, Output(), force=force, dry_run=dry_run)
+            pgque.remove(opened, Output(as_json), force=force, dry_run=dry_run)
 
 
 @app.command("consumers")
@@ -249,7 +256,11 @@ def purge(
 
 @app.command("drop")
 @on_server()
-def drop(server: Server, out: Output, name: Name) -> None:
-    """Delete a stream with its events."""
-    server.delete(path(name))
-    out.done(f"stream {name} is deleted", deleted=name)
+def drop(server: Server, out: Output, name: Name, dry_run: DryRun = False) -> None:
+    """Delete a stream with its events and consumers."""
+    found = server.get(path(name))
+    if not dry_run:
+        server.delete(path(name))
+    done = "would be deleted" if dry_run else "is deleted"
+    text = f"stream {name} {done}, with {found['consumers']} consumers"
+    out.done(text, deleted=None if dry_run else name, consumers=found["consumers"])
