@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -191,6 +192,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a round over HTTP")
     parser.add_argument("--jobs", type=int, default=4000, help="jobs of a round")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is stopped
     rounds = max(options.rounds, 3)
     parts: dict[str, Callable[[], dict[str, Rounds]]] = {
         "http": lambda: over_http(rounds, options.seconds),
