@@ -65,7 +65,7 @@ def test_nodes_are_replaced_one_by_one_while_the_others_serve(migrated_database:
         with first.client() as client:
             client.post("/v1/queues", json={"name": "orders"})
         looked = run_later(later, "migrate", "--dry-run", *store)
-        assert (looked.returncode, looked.stdout) == (0, "would apply 9999_later.sql\n"), looked
+        assert (looked.returncode, looked.stdout) == (0, "would apply 9999_later.sql\nwould apply functions\n"), looked
         assert json.loads(command("migrate", "--dry-run", "--json", *store).out)["migrations"] == []
 
         first.terminate()

@@ -25,7 +25,7 @@ from tests.endpoint import Arrival, listening
 from tests.system.serving import Running, serving
 from tests.tracing.receiver import Receiver
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
