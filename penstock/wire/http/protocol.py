@@ -44,7 +44,7 @@ from penstock.wire.http.limits import HttpLimits
 from penstock.wire.http.messages import Direct, Later, Refusal, Refused, Request, Rescue, Response
 from penstock.wire.http.router import Admission, Route, Router
 from penstock.wire.http.traffic import NO_BODY, Traffic, access, log_access
-from penstock.wire.http.turns import Turn, Turns, caller_of
+from penstock.wire.http.turns import ALONE, Turn, Turns, caller_of
 
 if TYPE_CHECKING:
     from penstock.tracing.spans import Tracer
@@ -560,15 +560,15 @@ class PenstockProtocol(HttpToolsProtocol):
             caller = caller_of(request)
             if caller is not None:
                 shared.turns.note(caller)
-                if shared.turns.crowded:
-                    self._turn = shared.turns.take_now(caller)
+                if shared.turns.crowded or shared.active[()] > ALONE:
+                    self._turn = shared.turns.take_now(caller, request)
                     if self._turn is None:
                         return self._in_turn(request, shared.turns, caller)
         return self._serve(request)
 
     async def _in_turn(self, request: Request, turns: Turns, caller: int) -> Response:
         """Wait in line first. The turn ends with the request, in `_count`."""
-        self._turn = await turns.take(caller)
+        self._turn = await turns.take(caller, request)
         answer = self._serve(request)
         if isinstance(answer, Response):
             return answer

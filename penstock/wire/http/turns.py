@@ -1,7 +1,8 @@
 """Turns: while several callers are active, none of them may fill the server with its own requests.
 
-A caller that is alone has the whole server. As soon as another one is active, each has a bounded number of requests
-running; what it sends beyond waits behind its own, not before the others'. What would wait for too long is refused.
+A caller that is alone has the whole server, until so many requests are in flight that another one would wait behind
+them. From then on, and as soon as another one is active, each has a bounded number of requests running; what it sends
+beyond waits behind its own, not before the others'. What would wait for too long is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from penstock.wire.http.messages import Request
 
 AT_ONCE = 64
 """Requests of one caller that run at a time. Enough for full batches: see `bench/cycle.py`."""
+ALONE = 512
+"""Requests in flight from which on a caller that is alone has turns too."""
 WAIT_S = 1.0
-RUN_S = 0.05
-"""A request that takes longer waits for a message or a lock. It no longer counts."""
+LOOK_S = 0.03
+"""How often a turn is looked at: a request that waits for a message on purpose gives it away."""
+LOCKED_S = 1.0
+"""A request that takes longer waits for somebody's lock. It no longer counts."""
 MOST_CALLERS = 10_000
 _SIGNED = b"AWS4-"
 _KEY = b"Credential="
@@ -60,15 +65,15 @@ class Turns:
         self._before, self._active = self._active, set()
         self.crowded = len(self._before) > 1
 
-    def take_now(self, caller: int) -> Turn | None:
+    def take_now(self, caller: int, request: Request | None = None) -> Turn | None:
         """A turn that need not be waited for."""
         running = self._running.get(caller, 0)
         if running >= self._at_once:
             return None
         self._running[caller] = running + 1
-        return Turn(self, caller)
+        return Turn(self, caller, request)
 
-    async def take(self, caller: int) -> Turn:
+    async def take(self, caller: int, request: Request | None = None) -> Turn:
         """Wait for a turn; `RateLimited` when it does not come in time."""
         running = self._running.get(caller, 0)
         if running >= self._at_once:
@@ -87,7 +92,7 @@ class Turns:
                 late.cancel()
         else:
             self._running[caller] = running + 1
-        return Turn(self, caller)
+        return Turn(self, caller, request)
 
     def leave(self, caller: int) -> None:
         """A turn ends: the next in line has it."""
@@ -106,12 +111,22 @@ class Turns:
 
 
 class Turn:
-    """Ends once, with its request or after `RUN_S`."""
+    """Ends once: with its request, or when that begins to wait."""
 
-    def __init__(self, turns: Turns, caller: int) -> None:
+    def __init__(self, turns: Turns, caller: int, request: Request | None) -> None:
         self._turns: Turns | None = turns
         self._caller = caller
-        self._timer = asyncio.get_running_loop().call_later(RUN_S, self.end)
+        self._request = request
+        self._loop = asyncio.get_running_loop()
+        self._locked_at = self._loop.time() + LOCKED_S
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        waits = self._request is not None and self._request.wait_s > 0
+        if waits or self._loop.time() > self._locked_at:
+            self.end()
+        else:
+            self._timer = self._loop.call_later(LOOK_S, self._look)
 
     def end(self) -> None:
         if self._turns is not None:

@@ -80,12 +80,24 @@ async def test_a_turn_of_a_client_that_left_goes_to_the_next(came: bool) -> None
     assert (turns._running, turns._lines) == ({}, {})
 
 
-async def test_a_request_that_waits_on_purpose_gives_its_turn_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RUN_S", 0.01)
-    turns = Turns(at_once=1)
-    await turns.take(1)
+@pytest.mark.parametrize("on_purpose", [True, False])
+async def test_a_request_that_waits_gives_its_turn_away(on_purpose: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCKED_S", 60 if on_purpose else 0.01)
+    turns, waiting = Turns(at_once=1), Request("GET", "/", b"", [], True)
+    await turns.take(1, waiting)
+    waiting.wait_s = 20.0 if on_purpose else 0.0
 
     (await asyncio.wait_for(turns.take(1), 1)).end()
+
+
+async def test_a_caller_that_is_alone_has_turns_when_too_much_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.wire.http.protocol.ALONE", 0)
+    async with running(Mode.TOKEN, limits=HttpLimits(turns=True)) as live:
+        _, token = await live.engine.tenants.create_token(DEFAULT_TENANT, "a", frozenset(Scope))
+        traffic(live).turns = turns = Turns(at_once=1, wait_s=0.05)
+        await turns.take(hash(f"Bearer {token}".encode()))
+        async with connected(live.port) as raw:
+            assert (await raw.ask(request("GET", "/v1/queues", auth=f"Bearer {token}"))).status == 429
 
 
 def test_a_signed_caller_is_its_key_and_its_address() -> None:
