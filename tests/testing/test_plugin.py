@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import MemoryServer
+from tests.test_docs import blocks, page
 
 SUITE = """
 import boto3, httpx, penstock, pytest
@@ -55,12 +56,18 @@ def test_rest(penstock_tenant):
 """
 
 
+def python_of(name: str) -> list[str]:
+    return [text for language, text in blocks(page(name)) if language == "python"]
+
+
 @pytest.mark.parametrize(
     "options",
     [pytest.param([], id="one process"), pytest.param(["-n", "2"], id="xdist", marks=pytest.mark.slow)],
 )
-def test_the_fixtures_serve_a_suite(tmp_path: Path, options: list[str]) -> None:
+def test_the_fixtures_serve_a_suite_and_the_examples_of_the_page(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "test_page.py").write_text("\n".join(python_of("docs/testing.md")))
+    (tmp_path / "shop.py").write_text(python_of("docs/tasks.md")[0])
 
     # Pytest finds the plugin of an installed package by itself, and refuses to load it twice.
     found = entry_points(group="pytest11", name="penstock")
@@ -73,7 +80,7 @@ def test_the_fixtures_serve_a_suite(tmp_path: Path, options: list[str]) -> None:
         timeout=100,
     )
 
-    assert "9 passed" in done.stdout, done.stdout + done.stderr
+    assert "13 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_server_starts_and_stops_within_a_process() -> None:
