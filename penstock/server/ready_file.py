@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.config import Settings
-from penstock.errors import Unavailable
+from penstock.errors import Invalid, Unavailable
 
 
 @contextmanager
@@ -29,6 +29,9 @@ def ready_file(settings: Settings) -> Iterator[Callable[[str], None]]:
             raise Unavailable(f"cannot write {path}: {error.strerror}") from None
 
     if path is not None:
+        # Removing /dev/null or a folder would harm more than this server.
+        if path.exists() and not path.is_file():
+            raise Invalid(f"the ready file {path} exists, and is not a regular file", field="ready_file")
         path.unlink(missing_ok=True)
     try:
         yield write

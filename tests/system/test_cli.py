@@ -103,7 +103,8 @@ def test_version(word: str) -> None:
             {},
             "cannot open SQLite file .: SQLite: unable to open database file",
         ),
-        (["serve", "--data", "/dev/null", "--port", "0"], {}, "cannot keep its data in /dev/null: Not a directory"),
+        (["serve", "--data", "file", "--port", "0"], {}, "file: Not a directory; choose another directory by --data"),
+        (["serve", "--memory", "--ready-file", ".", "--port", "0"], {}, "the ready file . exists, and is not a regular"),
         (
             ["serve", "--database-url", "postgresql://u:a/b@h/d"],
             {},
@@ -120,6 +121,7 @@ def test_version(word: str) -> None:
 def test_an_error_is_a_clear_line_and_no_traceback(
     arguments: list[str], more: dict[str, str], says: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").touch()
     done = penstock(*arguments, cwd=tmp_path, more=more)
     assert done.returncode != 0
     assert done.stdout == ""
