@@ -37,7 +37,7 @@ def later(tmp_path: Path) -> Path:
 @contextmanager
 def serving_later(root: Path, *arguments: str) -> Iterator[Running]:
     """A server of the next release: Python finds the package in the working directory first."""
-    with serving(*arguments, cwd=root, more={"PYTHONPATH": str(root)}, timeout=90) as running:
+    with serving(*arguments, cwd=root, more={"PYTHONPATH": str(root)}, timeout=90, fresh=True) as running:
         yield running
 
 
