@@ -105,12 +105,13 @@ begin
     limit 1;
     -- end
   end loop;
-  if v_place is null
-    or clock_timestamp() < v_began + interval '1 ms'
+  if clock_timestamp() < v_began + interval '1 ms'
     or not exists (select from penstock.queues as q where q.bin_id = p_bin and not q.fifo and not q.lifo)
   then
     return;
   end if;
+  -- In a queue that is empty now, messages of the usual priority will start behind the last id.
+  v_place := coalesce(v_place, penstock.place_of(100, pg_sequence_last_value('penstock.message_ids'), false));
   perform set_config(
     'penstock.receive_hint',
     array[
