@@ -946,6 +946,10 @@ CREATE FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_s
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.note_waiting(p_until timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_scope text, p_message_id text, p_now timestamp with time zone, OUT message_id text, OUT sequence bigint, OUT duplicate boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -2926,6 +2930,8 @@ REVOKE ALL ON FUNCTION penstock.next_job_at(p_queue integer, p_now timestamp wit
 REVOKE ALL ON FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_subject text, p_detail json, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.note_waiting(p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.number_publish(p_topic bigint, p_dedup text, p_scope text, p_message_id text, p_now timestamp with time zone, OUT message_id text, OUT sequence bigint, OUT duplicate boolean) FROM PUBLIC;
 

@@ -156,10 +156,7 @@ with expected as (
   set until = excluded.until
   returning until
 )
--- Only ever later, and later than needed: then two nodes that write at once do no harm.
-select setval('penstock.waiting_until', ceil(date_part('epoch', e.until))::bigint + 10)
-from expected as e
-where coalesce(pg_sequence_last_value('penstock.waiting_until'), 0) < date_part('epoch', e.until);
+select penstock.note_waiting(e.until) from expected as e;
 
 -- name: create_tenant
 insert into penstock.tenants (name, created_at) values ($1, $2) on conflict (name) do nothing;

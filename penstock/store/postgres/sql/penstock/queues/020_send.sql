@@ -87,6 +87,26 @@ begin
 end;
 $$;
 
+-- Records that somebody waits until then. Senders look at the table waiting only before the latest such time. The lock is
+-- held for a moment, not until the commit: of two that write at once, the later time must remain.
+create or replace function penstock.note_waiting(p_until timestamptz)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if coalesce(pg_sequence_last_value('penstock.waiting_until'), 0) >= date_part('epoch', p_until) then
+    return;
+  end if;
+  perform pg_advisory_lock(1885695604, 2);
+  if coalesce(pg_sequence_last_value('penstock.waiting_until'), 0) < date_part('epoch', p_until) then
+    perform setval('penstock.waiting_until', ceil(date_part('epoch', p_until))::bigint + 10);
+  end if;
+  perform pg_advisory_unlock(1885695604, 2);
+end;
+$$;
+
 -- Notifies the nodes that have receivers waiting on these queues. The caller's own node wakes its receivers itself.
 create or replace function penstock.announce(p_queue_ids bigint[], p_now timestamptz)
 returns void

@@ -50,15 +50,14 @@ as $$
 #variable_conflict use_column
 declare
   v_queue penstock.queues := penstock.find_queue(penstock.current_tenant(), queue);
+  v_until timestamptz := clock_timestamp() + make_interval(secs => coalesce(expect_messages.expect_s, 60));
 begin
   perform penstock.check_range('expect_s', expect_messages.expect_s, 1, 300);
   insert into penstock.waiting as w (queue_id, node, until)
-  values (
-    v_queue.id, 'session ' || pg_backend_pid(),
-    clock_timestamp() + make_interval(secs => coalesce(expect_messages.expect_s, 60))
-  )
+  values (v_queue.id, 'session ' || pg_backend_pid(), v_until)
   on conflict (queue_id, node) do update
   set until = excluded.until;
+  perform penstock.note_waiting(v_until);
   return v_queue.tenant_id || ' ' || v_queue.name;
 end;
 $$;
