@@ -274,7 +274,7 @@ class TestNeighbours:
         assert "xml" not in answer.headers["content-type"]
 
     async def test_an_unknown_page_is_a_page(self, raw: Raw) -> None:
-        answer = await raw.get("/docs/nothing")
+        answer = await raw.http.get("/docs/nothing", headers={"accept": "text/html"})
 
         assert answer.status_code == 404
         assert answer.headers["content-type"].startswith("text/html")
