@@ -104,7 +104,11 @@ def test_version(word: str) -> None:
             "cannot open SQLite file .: SQLite: unable to open database file",
         ),
         (["serve", "--data", "file", "--port", "0"], {}, "file: Not a directory; choose another directory by --data"),
-        (["serve", "--memory", "--ready-file", ".", "--port", "0"], {}, "the ready file . exists, and is not a regular"),
+        (
+            ["serve", "--memory", "--ready-file", ".", "--port", "0"],
+            {},
+            "the ready file . exists, and is not a regular",
+        ),
         (
             ["serve", "--database-url", "postgresql://u:a/b@h/d"],
             {},
