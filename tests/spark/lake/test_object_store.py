@@ -220,15 +220,15 @@ def test_a_secret_that_is_not_in_the_environment_is_named(store: ObjectStore) ->
     ids=["no place", "refused", "no queries", "name", "no variable"],
 )
 def test_a_pipeline_that_cannot_run_there_is_refused_before_anything_starts(
-    store: ObjectStore, words: str, problem: str, tmp_path: Path
+    store: ObjectStore, words: str, problem: str, tmp_path: Path, migrated_database: str
 ) -> None:
     given = [str(tmp_path) if word == "FOLDER" else word for word in words.split()]
     stranger = store.storage | {"AWS_ACCESS_KEY_ID": "stranger"}
     given += [word for pair in stranger.items() for word in ("--storage", "=".join(pair))]
     before = dict(os.environ)
-    nowhere = ["--lake", "s3://lakes/shop", "--database-url", "postgresql://nobody.invalid/none"]
+    places = ["--lake", "s3://lakes/shop", "--database-url", migrated_database]
 
-    result = CliRunner().invoke(app, ["pipeline", "run", *given, *nowhere])
+    result = CliRunner().invoke(app, ["pipeline", "run", *given, *places])
 
     # Errors of ours are put into words by `main`.
     said = result.output or f"penstock: {result.exception}\n"
