@@ -134,7 +134,7 @@ async def test_every_other_tool_changes_something(on_sqlite: World) -> None:
         for tool, arguments in WRITES.items():
             if tool == "replay_delivery":
                 # Only a finished delivery can be replayed, and finishing one takes a deliverer.
-                assert "under way" in await refusal(client, tool, **arguments)
+                assert "still in progress" in await refusal(client, tool, **arguments)
                 continue
             before = on_sqlite.checksum()
             await call(client, tool, **on_sqlite.arguments(arguments))
