@@ -81,6 +81,9 @@ class PenstockProtocol(HttpToolsProtocol):
         self._fed = 0
         """Bytes that came after that packet."""
         self._allowance = self._head_allowance = self.limits.header_bytes + self.limits.url_bytes
+        self._stalled = 0
+        """Bytes in a row that belong to no body: of a trailer, or of the extension of a chunk."""
+        self.headers = []
         self._parsed: Request | None = None
         self._body: bytes | bytearray = b""
         self._body_room = 0
@@ -187,13 +190,16 @@ class PenstockProtocol(HttpToolsProtocol):
             return
         self._chunk = len(data)
         self._fed += self._chunk
+        room, trailers = self._body_room, len(self.headers)
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
             self._refuse(refusal_of(error))
         if self._phase == _IDLE:
             return
-        if self._fed > self._allowance:
+        stalled = self._phase == _BODY and room == self._body_room and trailers == len(self.headers)
+        self._stalled = self._stalled + self._chunk if stalled else 0
+        if self._fed > self._allowance or self._stalled > self._head_allowance:
             # The parser keeps an unfinished header or trailer to itself, however long it grows.
             self._refuse(Refusal(431, "HeadersTooLarge", "the headers are too large"))
         elif self._body and self._parsed is not None and not self._parsed.held:
