@@ -17,7 +17,7 @@ from tests.wire.conftest import running
         ("/v1/jobs/batch", {"jobs": [{"payload": 1, "q": "a"}]}, 'unknown field "q"; known: payload, queue_name'),
         ("/v1/schedules", {"name": "a", "target": "b", "target_kind": "lambda"}, "queue, topic, stream or job"),
         ("/v1/queues", {"name": "a", "dedup_scope": "all"}, "dedup_scope must be group or queue"),
-        ("/v1/tokens", {"scopes": ["write"]}, "scopes[0] must be read, send, receive, manage or admin"),
+        ("/v1/tokens", {"scopes": ["write"]}, "scopes[0] must be read, send, receive, manage, admin or operator"),
     ],
 )  # fmt: skip
 async def test_an_error_lists_what_is_allowed(client: httpx.AsyncClient, path: str, body: object, message: str) -> None:
