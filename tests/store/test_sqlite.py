@@ -17,7 +17,7 @@ import pytest
 
 from penstock.clock import FakeClock
 from penstock.errors import Conflict, Invalid, MoveInProgress, NotFound, Unavailable
-from penstock.model import DEFAULT_TENANT, Message, QueueSettings, Scope, Sent, TenantId
+from penstock.model import DEFAULT_TENANT, Message, QueueSettings, Receive, Scope, Sent, TenantId
 from penstock.queries import parse
 from penstock.store.sqlite import queries
 from penstock.store.sqlite.migrate import MIGRATIONS, migrate
@@ -182,6 +182,16 @@ async def test_the_archive_keeps_deleted_messages(caller: Caller, path: Path) ->
     rows = sqlite3.connect(path).execute("select id, queue, body, priority, deleted_at from archive").fetchall()
     now = micros(caller.clock.now())
     assert rows == [(archived, "plain", "archived", 7, now), (kept, "keeping", "kept", 100, now)]
+
+
+async def test_a_message_that_was_not_hidden_is_for_the_next_request_of_the_call(caller: Caller) -> None:
+    await caller.make_queue("orders")
+    await caller.send("orders", "a")
+    request = Receive(tenant=DEFAULT_TENANT, queue="orders", visibility_timeout_s=0)
+
+    claimed = await caller.store.receive_many([request] * 2, caller.clock.now())
+
+    assert [[message.receives for message in answer.messages] for answer in claimed] == [[1], [2]]  # type: ignore[union-attr]
 
 
 async def test_a_lone_surrogate_is_refused_and_its_neighbours_are_sent(caller: Caller) -> None:

@@ -54,6 +54,8 @@ class Session:
         self._sent: defaultdict[int, int] = defaultdict(int)
         self._touched: dict[tuple[int, str], None] = {}
         self._numbered: dict[int, QueueRow] = {}
+        self.released: set[int] = set()
+        """Bins that have no due message left. A transaction has one time, so they stay as they are to its end."""
 
     def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
         return self._connection.execute(SQL[query], values)

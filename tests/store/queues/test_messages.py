@@ -478,3 +478,14 @@ async def test_an_exchange_may_lack_parts(caller: Caller, make_queue: MakeQueue)
 
     sent, claimed, outcomes = await caller.store.exchange([], [request], [caller.handle(queue, message)], now)
     assert (sent, received(claimed[0]).messages, outcomes) == ([], [], [Outcome.DONE])
+
+
+async def test_requests_of_one_call_share_what_is_due(caller: Caller, make_queue: MakeQueue) -> None:
+    queue = await make_queue()
+    await caller.send(queue, "a", "b", "c", delay_s=10)
+    caller.clock.advance(seconds=10)
+    request = Receive(tenant=caller.tenant, queue=queue, visibility_timeout_s=30)
+
+    claimed = await caller.store.receive_many([request] * 4, caller.clock.now())
+
+    assert [[message.body for message in received(answer).messages] for answer in claimed] == [["a"], ["b"], ["c"], []]

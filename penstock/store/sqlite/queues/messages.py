@@ -132,8 +132,8 @@ def delete_many(
 
 def _delete(session: Session, handle: Handle, now: int, archive: bool) -> Outcome:
     queue = session.queue(handle.tenant, handle.queue)
-    if handle.lease is None and not (archive or queue.archive or queue.fifo):
-        return _delete_unseen(session, queue, handle.id)
+    if not (archive or queue.archive or queue.fifo) and _delete_unseen(session, queue, handle):
+        return Outcome.DONE
     row = _locate(session, queue, handle)
     if row is None:
         return Outcome.ABSENT
@@ -145,14 +145,14 @@ def _delete(session: Session, handle: Handle, now: int, archive: bool) -> Outcom
     return Outcome.DONE
 
 
-def _delete_unseen(session: Session, queue: QueueRow, message_id: int) -> Outcome:
-    """Delete a message of which nothing must be known first."""
-    if not 0 < message_id <= _LARGEST_ID:
-        return Outcome.ABSENT
-    if not session.run("delete_from_bin", id=message_id, bin_id=queue.bin_id).rowcount:
-        return Outcome.ABSENT
+def _delete_unseen(session: Session, queue: QueueRow, handle: Handle) -> bool:
+    """Delete a message of which nothing must be known first but its lease; False: take a closer look."""
+    if not 0 < handle.id <= _LARGEST_ID:
+        return False
+    if not session.run("delete_from_bin", id=handle.id, bin_id=queue.bin_id, lease=handle.lease).rowcount:
+        return False
     session.count(queue.bin_id, total=-1)
-    return Outcome.DONE
+    return True
 
 
 def remove(session: Session, queue: QueueRow, row: sqlite3.Row) -> None:

@@ -123,7 +123,8 @@ and bin_id = :bin_id;
 -- name: delete_from_bin
 delete from messages
 where id = :id
-and bin_id = :bin_id;
+and bin_id = :bin_id
+and (:lease is null or lease = :lease);
 
 -- name: delete_message
 delete from messages

@@ -76,13 +76,18 @@ def _peeked(session: Session, queue: QueueRow, limit: int, now: int, shuffle: bo
 
 def release(session: Session, queue: QueueRow, now: int) -> bool:
     """Bring due messages back into view, up to a step of them; True when more may be due."""
+    if queue.bin_id in session.released:
+        return False
     state = BLOCKED if queue.fifo else READY
     released = session.all("release_due", bin_id=queue.bin_id, state=state, now=now, limit=RELEASE_STEP)
     if queue.fifo:
         for row in released:
             session.touch(queue.bin_id, row["group_id"])
         session.settle()
-    return len(released) == RELEASE_STEP
+    if len(released) == RELEASE_STEP:
+        return True
+    session.released.add(queue.bin_id)
+    return False
 
 
 def _policy(session: Session, queue: QueueRow, request: Receive) -> Policy | None:
@@ -209,6 +214,8 @@ def _claim(session: Session, queue: QueueRow, rows: list[sqlite3.Row], now: int,
     messages = []
     if queue.fifo:
         _line_up(session, rows)
+    if visible_at <= now:
+        session.released.discard(queue.bin_id)
     session.run_many("claim_message", [{"id": row["id"], "now": now, "visible_at": visible_at} for row in rows])
     hidden_until, received_at = moment(visible_at), moment(now)
     for row in rows:
