@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.chromium import chromium
-from tests.test_site import site  # noqa: F401  # a fixture
+from tests.docs.test_site import site  # noqa: F401  # a fixture
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,8 +14,8 @@ import pytest
 from penstock import Client, Job, JobFailed, NewJob, RunningJob, Worker
 from penstock.client import LeasedJob
 from penstock.client.running import Lease
+from tests.docs.pages import DOCUMENTED_ADDRESS, ROOT, blocks, page, plain, quoted, rows, section
 from tests.system.serving import Running, environment, serving
-from tests.test_docs import DOCUMENTED_ADDRESS, ROOT, blocks, page, plain, quoted, rows, section
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from penstock.wire.rest import (
     topics,
     types,
 )
-from tests.test_docs import page, section
+from tests.docs.pages import page, section
 from tests.wire.conftest import Live, server
 
 __all__ = ["server"]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import TestTenant
+from tests.docs.pages import blocks, page
 from tests.system.serving import environment
-from tests.test_docs import blocks, page
 
 
 def run(script: str, tenant: TestTenant, folder: Path) -> str:

@@ -18,7 +18,7 @@ from penstock.consumer.sync import SyncWorker
 from penstock.consumer.worker import Worker
 from tests.consumer.conftest import PATIENCE_S
 from tests.consumer.looking import eventually, settled
-from tests.test_docs import blocks, page, quoted, rows, section
+from tests.docs.pages import blocks, page, quoted, rows, section
 
 DOCUMENTED_DSN = "postgresql://localhost/shop"
 

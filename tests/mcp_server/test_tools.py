@@ -17,8 +17,8 @@ from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.sqlite.store import SqliteStore
+from tests.docs.pages import page, plain, rows, section
 from tests.mcp_server.world import furnish, postgres_checksum, sqlite_checksum
-from tests.test_docs import page, plain, rows, section
 from tests.wire.conftest import Live, running
 
 if TYPE_CHECKING:

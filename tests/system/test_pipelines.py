@@ -34,8 +34,9 @@ from penstock.spark.pipelines.run import Run
 from penstock.spark.pipelines.run_log import described, scrubbed
 from penstock.store.postgres.migrate import migrate
 from tests.cli.runner import CliRunner
+from tests.docs.pages import page, plain, quoted, rows, section
+from tests.docs.test_pages import COMMANDS, EVERY_COMMAND, options
 from tests.system.serving import environment, penstock
-from tests.test_docs import COMMANDS, EVERY_COMMAND, options, page, plain, quoted, rows, section
 
 MODULES = {
     "archive": "archive:Archive",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import MemoryServer
-from tests.test_docs import blocks, page
+from tests.docs.pages import blocks, page
 
 SUITE = """
 import boto3, httpx, penstock, pytest

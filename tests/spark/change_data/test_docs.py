@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.pipelines.change_data import ChangeData
 from penstock.spark.pipelines.change_data.tables import CURRENT, HISTORY
+from tests.docs.pages import blocks, page, plain, rows, section
 from tests.spark.change_data.mirrored import Mirrored
-from tests.test_docs import blocks, page, plain, rows, section
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.lake.options import KNOWN
+from tests.docs.pages import blocks, page, quoted, rows, section
 from tests.spark import streams
-from tests.test_docs import blocks, page, quoted, rows, section
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -28,12 +28,12 @@ from penstock.spark import lake
 from penstock.spark.lake.checkpoints import checkpoints_of, remember_checkpoints
 from penstock.spark.lake.storage import filesystem
 from tests.cli.runner import CliRunner, Result
+from tests.docs.pages import blocks, page, section
 from tests.spark import streams
 from tests.spark.lake.object_store import BUCKET, SECRET, ObjectStore
 from tests.spark.lake.racing import BATCHES, RACERS, race
 from tests.spark.lake.test_lake import TEXTS
 from tests.system.serving import ROOT, environment
-from tests.test_docs import blocks, page, section
 
 pytestmark = pytest.mark.timeout(300)
 

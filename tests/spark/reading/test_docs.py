@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from penstock.spark import options
 from penstock.spark.reading import events
+from tests.docs.pages import ROOT, blocks, page, plain, quoted, rows, section
 from tests.spark import streams
-from tests.test_docs import ROOT, blocks, page, plain, quoted, rows, section
 
 pytestmark = pytest.mark.timeout(300)
 

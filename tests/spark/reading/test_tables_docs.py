@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.reading.tables import TABLES
-from tests.test_docs import page, plain, rows, section
+from tests.docs.pages import page, plain, rows, section
 
 PAGE = "docs/spark-tables.md"
 

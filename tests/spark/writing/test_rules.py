@@ -11,9 +11,9 @@ import pytest
 from penstock.spark.options import OptionError
 from penstock.spark.writing.writer import TAKEN
 from tests import cluster
+from tests.docs.pages import page, plain, rows, section
 from tests.spark import streams
 from tests.spark.writing.queries import write
-from tests.test_docs import page, plain, rows, section
 
 NOW = datetime.now(UTC)
 MIB = 1_048_576

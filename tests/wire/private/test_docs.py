@@ -12,7 +12,7 @@ import pytest
 
 from penstock.store.postgres.store import PostgresStore
 from tests import cluster
-from tests.test_docs import blocks, page, plain, rows, section
+from tests.docs.pages import blocks, page, plain, rows, section
 from tests.wire.conftest import running
 
 

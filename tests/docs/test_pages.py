@@ -8,8 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,54 +27,8 @@ from penstock.wire.openapi import FAULT
 from penstock.wire.rest import stream_types as rest_stream_types
 from penstock.wire.rest import types as rest_types
 from penstock.wire.rest.door import OWNS
+from tests.docs.pages import COMMAND, DOCUMENTED_ADDRESS, ROOT, blocks, eventually, page, plain, quoted, rows, section
 from tests.system.serving import Running, environment, serving
-
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-DOCUMENTED_ADDRESS = "http://127.0.0.1:9324"
-COMMAND = re.compile(r"^\$ ", re.MULTILINE)
-
-
-def page(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
-def section(text: str, heading: str) -> str:
-    """The text under a heading, up to the next heading of its level."""
-    rank = heading.partition(" ")[0]
-    assert f"\n{heading}\n" in text, heading
-    return re.split(rf"\n#{{2,{len(rank)}}} ", text.partition(f"\n{heading}\n")[2])[0]
-
-
-def rows(text: str) -> list[list[str]]:
-    """The cells of all tables of a text, without the header rows."""
-    found: list[list[str]] = []
-    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        lines = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()]
-        found += lines[2:]
-    return found
-
-
-def plain(cell: str) -> str:
-    return cell.strip("` ")
-
-
-def quoted(text: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", text)
-
-
-def blocks(text: str) -> list[tuple[str, str]]:
-    """Language and content of every fenced block."""
-    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def eventually(true: Callable[[], bool], timeout: float = 20) -> None:
-    give_up = time.monotonic() + timeout
-    while not true():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-
 
 # The reference
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import DOCS, ROOT
 from tests.system.serving import environment
-from tests.test_docs import DOCS, ROOT
 
 pytestmark = pytest.mark.slow
 

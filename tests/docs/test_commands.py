@@ -9,7 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.test_docs import COMMAND, DOCS, EVERY_COMMAND, ROOT, blocks, options, page, quoted
+from tests.docs.pages import COMMAND, DOCS, ROOT, blocks, page, quoted
+from tests.docs.test_pages import EVERY_COMMAND, options
 
 GUIDES = [ROOT / "README.md", *(DOCS / f"{name}.md" for name in ("index", "tutorial", "concepts", "mcp"))]
 GUIDES += sorted((DOCS / "migrate").glob("*.md"))

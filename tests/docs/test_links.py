@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import DOCS, PAGES, ROOT, blocks, page, quoted, rows, section
 from tests.test_architecture import LEAF, MAY_IMPORT, folders
-from tests.test_docs import DOCS, PAGES, ROOT, blocks, page, quoted, rows, section
 
 
 def anchors(text: str) -> set[str]:

@@ -17,9 +17,10 @@ from penstock.store.sqlite.store import SqliteStore
 from penstock.wire.simple import types as simple_types
 from penstock.wire.simple.door import SimpleDoor
 from penstock.wire.simple.faults import FAULTS
+from tests.docs.pages import page, plain, rows, section
+from tests.docs.test_jobs import Session, without_ids
+from tests.docs.test_pages import examples
 from tests.system.serving import Running, serving
-from tests.test_docs import examples, page, plain, rows, section
-from tests.test_docs_jobs import Session, without_ids
 
 PAGE = "docs/simple.md"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import DOCUMENTED_ADDRESS, blocks, page
 from tests.system.serving import environment, penstock, serving
-from tests.test_docs import DOCUMENTED_ADDRESS, blocks, page
 
 STARTS = "make serve\n"
 """The block that starts the server; the test starts one instead, on the store that the tutorial uses."""

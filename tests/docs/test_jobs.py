@@ -20,8 +20,9 @@ from penstock.model.jobs import JobStatus
 from penstock.store.sqlite.store import SqliteStore
 from penstock.wire.jobs import types as jobs_types
 from penstock.wire.jobs.door import OPENQUEUE_PATHS, JobsDoor
+from tests.docs.pages import DOCUMENTED_ADDRESS, blocks, page, plain, rows, section
+from tests.docs.test_pages import alike, examples, shown
 from tests.system.serving import Running, environment, serving
-from tests.test_docs import DOCUMENTED_ADDRESS, alike, blocks, examples, page, plain, rows, section, shown
 
 PAGE = "docs/jobs.md"
 
