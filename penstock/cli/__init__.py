@@ -1,4 +1,4 @@
-"""The command line. Commands import the server and the client when they run, so that `--help` answers fast."""
+"""The command line. The commands that `table.py` lists are imported when they are run, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -9,28 +9,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from penstock.cli import backups, lake, pgque, pipelines, running, sql
-from penstock.cli.commands import (
-    audit,
-    bench,
-    completion,
-    contexts,
-    demo,
-    jobs,
-    mcp,
-    queues,
-    schedules,
-    status,
-    streams,
-    tenants,
-    tokens,
-    topics,
-    worker,
-)
+from penstock.cli.lazy import LazyGroup
 from penstock.config import SettingsError, redact
 from penstock.errors import Forbidden, Invalid, NotFound, PenstockError
 
 app = typer.Typer(
+    cls=LazyGroup,
     help="Run and administer a Penstock server: queues, jobs, topics, streams and schedules on one database.",
     no_args_is_help=True,
     # Importing rich takes longer than the rest of `--help`, and shows flags as <bool>.
@@ -38,36 +22,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(running.serve)
-app.command()(running.migrate)
-app.command()(backups.backup)
-app.command()(backups.restore)
-app.command()(backups.upgrade)
-app.command("config")(running.show_config)
-app.command()(running.version)
-app.command()(status.status)
-app.command()(status.top)
-app.command()(status.check)
-app.command()(demo.demo)
-app.command()(bench.bench)
-app.command("audit")(audit.list_acts)
-app.command()(completion.completion)
-app.command()(mcp.mcp)
-app.command()(worker.worker)
-app.add_typer(contexts.app, name="context")
-app.add_typer(queues.app, name="queue")
-app.add_typer(jobs.app, name="job")
-app.add_typer(schedules.app, name="schedule")
-app.add_typer(topics.topics, name="topic")
-app.add_typer(topics.subscriptions, name="subscription")
-app.add_typer(topics.deliveries, name="delivery")
-app.add_typer(streams.app, name="stream")
-app.add_typer(tokens.app, name="token")
-app.add_typer(tenants.app, name="tenant")
-app.add_typer(pipelines.app, name="pipeline")
-app.add_typer(lake.app, name="lake")
-app.add_typer(sql.app, name="sql")
-app.add_typer(pgque.app, name="pgque")
 
 USAGE, NOT_FOUND, NOT_ALLOWED = 2, 4, 5
 """Exit codes beside 0 for success, 1 for failure and 3 for work that was done in part."""
@@ -75,6 +29,8 @@ USAGE, NOT_FOUND, NOT_ALLOWED = 2, 4, 5
 
 def _print_version(requested: bool) -> None:
     if requested:
+        from penstock.cli import running
+
         running.version()
         raise typer.Exit
 
@@ -104,7 +60,7 @@ def run(command: Callable[..., None], arguments: Sequence[str] | None, program: 
 
 @cache
 def command_line() -> Any:
-    """The whole command line. To build it takes longer than most commands run."""
+    """The whole command line, built once."""
     return typer.main.get_command(app)
 
 

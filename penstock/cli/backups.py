@@ -21,9 +21,12 @@ def backup(
     as_json: Json = False,
 ) -> None:
     """Back the database up to a file while servers run."""
-    from penstock.server.backups import back_up
+    from penstock.cli.progress import copying
+    from penstock.server.backups import Work, back_up
 
-    size = back_up(settings, file)
+    work = Work()
+    with copying("backing up", work):
+        size = back_up(settings, file, work)
     Output(as_json).done(f"wrote {size:,} bytes to {file}", file=str(file), bytes=size)
 
 
@@ -34,9 +37,13 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Restore a backup into a database that does not exist yet, or is empty."""
+    from penstock.cli.progress import copying
     from penstock.server import backups
 
-    if backups.restore(settings, file):
+    work = backups.Work()
+    with copying("restoring", work):
+        complete = backups.restore(settings, file, work)
+    if complete:
         Output(as_json).done(f"restored {file}", file=str(file), streams_wait=False)
         return
     if as_json:

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import pipeline_worker, run_pipelines
+from penstock.cli.lazy import Group
 from penstock.cli.options import on_server
 from penstock.cli.output import Output
 from penstock.cli.remote import Server
 
 app = typer.Typer(help="Run pipelines on Spark, and list their runs.", no_args_is_help=True)
-app.add_typer(run_pipelines.app, name="run")
+app.add_typer(run_pipelines.app, name="run", cls=Group)
 app.command("worker")(pipeline_worker.run_worker)
 
 COLUMNS = ("name", "last_run", "state", "rows", "lag_events", "summary")

@@ -1,18 +1,23 @@
-"""Progress of a pipeline run: one line that is updated on a terminal, and a line every few seconds in a log."""
+"""Progress of long work: one line on a terminal that is updated. Pipeline runs also write a line to a log at times."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.server.backups import Work
     from penstock.spark.pipelines.progress import Progress
 
 LINE_S = 10.0
 """Seconds between two lines in a log."""
+REFRESH_S = 0.25
+WIDTH = 30
+CLEAR = "\r\x1b[K"
 
 
 def line(progress: Progress) -> str:
@@ -48,7 +53,7 @@ def starting() -> Iterator[None]:
         yield
     finally:
         if lives:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(CLEAR, end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -78,3 +83,39 @@ class _Lines:
             return
         self._due, self._said = time.monotonic() + LINE_S, saying
         print(line(progress), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def copying(what: str, work: Work) -> Iterator[None]:
+    """Show how far a backup or restore is while the block runs; nothing unless standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended, start, screen = threading.Event(), time.monotonic(), sys.stderr
+
+    def show() -> None:
+        while not ended.wait(REFRESH_S):
+            print(CLEAR + copied(what, work, time.monotonic() - start), end="", file=screen, flush=True)
+
+    shower = threading.Thread(target=show, daemon=True)
+    shower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        shower.join()
+        print(CLEAR, end="", file=screen, flush=True)
+
+
+def copied(what: str, work: Work, elapsed_s: float) -> str:
+    try:
+        done = work.done()
+    except OSError:
+        # The file is complete and closed; the server behind it is still being started.
+        done = work.total or 0
+    if not work.total:
+        amount = f"{done / 1e6:,.1f} MB · " if done else ""
+        return f"{what} · {amount}{duration(elapsed_s)}"
+    part = min(done / work.total, 1.0)
+    bar = "█" * int(part * WIDTH)
+    return f"{what} {bar.ljust(WIDTH, '░')} {part:.0%} · {done / 1e6:,.1f} MB · {duration(elapsed_s)}"

@@ -114,6 +114,14 @@ def base_url(value: Any) -> str:
     return url
 
 
+def otlp_protocol(value: Any) -> str:
+    if text(value) == "http/protobuf":
+        return "http/protobuf"
+    raise ValueError(
+        "must be http/protobuf: traces are exported over HTTP, to port 4318 of most receivers, never over gRPC"
+    )
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Split `host:port`, `[v6]:port` or `:port` (all interfaces) into host and port."""
     host, colon, port = address.rpartition(":")

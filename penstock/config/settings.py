@@ -344,6 +344,12 @@ class Settings:
         "URL of the OTLP/HTTP receiver; `/v1/traces` is added unless the URL has a path.",
         alias="OTLP_ENDPOINT",
     )
+    otlp_protocol: str = setting(
+        "http/protobuf",
+        readers.otlp_protocol,
+        "Protocol of the receiver: `http/protobuf`. gRPC is not supported.",
+        alias="OTLP_PROTOCOL",
+    )
     otlp_sample_rate: float = setting(
         1.0,
         readers.fraction,
@@ -435,6 +441,12 @@ class Settings:
             problems.append(f"{named} exclude each other: choose one store")
         elif self.workers > 1 and self.store in ("sqlite", "memory"):
             problems.append(f"{self.workers} workers require PostgreSQL: only one process can use a SQLite store")
+        grpc = urlsplit(self.otlp_endpoint).netloc.endswith(":4317")
+        if self.otlp_enabled and grpc and "otlp_protocol" not in self.origins:
+            problems.append(
+                f"{self.origins['otlp_endpoint'].name} has the port 4317, at which receivers expect gRPC: use 4318, "
+                "the port of OTLP/HTTP, or set OTLP_PROTOCOL=http/protobuf if this receiver speaks HTTP at 4317"
+            )
         if self.open_to_others and not self.allow_open and not self._auth_is_a_flag:
             where = self.address if not is_loopback(self.host) else self.base_url
             problems.append(

@@ -6,8 +6,9 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -24,7 +25,16 @@ CLUSTER, DUMP, SQLITE = b"\x1f\x8b", b"PGDMP", b"SQLite format 3\0"
 OWNER_ONLY = 0o600
 
 
-def back_up(settings: Settings, target: Path) -> int:
+@dataclass
+class Work:
+    """How far a backup or restore is, for another thread that shows it."""
+
+    done: Callable[[], int] = lambda: 0
+    """Bytes so far. Fails with OSError once the file is closed."""
+    total: int | None = None
+
+
+def back_up(settings: Settings, target: Path, work: Work) -> int:
     """Write all data of the store to a new file, which holds secrets; its size in bytes."""
     if settings.store == "memory":
         raise Unsupported("an in-memory store cannot be backed up")
@@ -32,8 +42,10 @@ def back_up(settings: Settings, target: Path) -> int:
         raise Conflict(f"{target} already exists")
     require_files(settings)
     with _new_file(target) as (path, file):
+        work.done = lambda: path.stat().st_size
         if settings.store == "sqlite":
             assert settings.sqlite is not None
+            work.total = settings.sqlite.stat().st_size
             _copy_sqlite(settings.sqlite, path)
         else:
             _back_up_postgres(settings, file)
@@ -52,7 +64,7 @@ def _back_up_postgres(settings: Settings, file: IO[bytes]) -> None:
             backups.copy_cluster(found.dsn, file)
 
 
-def restore(settings: Settings, source: Path) -> bool:
+def restore(settings: Settings, source: Path, work: Work) -> bool:
     """Fill a store that does not exist yet. False: all data is there, but streams wait; see `restore_dump`."""
     if not source.exists():
         raise NotFound(f"{source} does not exist")
@@ -62,8 +74,9 @@ def restore(settings: Settings, source: Path) -> bool:
         match settings.store:
             case "sqlite" if start == SQLITE:
                 assert settings.sqlite is not None
-                _restore_sqlite(source, settings.sqlite)
+                _restore_sqlite(file, settings.sqlite, work)
             case "embedded" if start.startswith(CLUSTER):
+                _read_along(file, work)
                 _restore_cluster(settings, file)
             case "postgres" if start.startswith(DUMP):
                 from penstock.store.postgres.backups import restore_dump
@@ -105,11 +118,19 @@ def _restore_cluster(settings: Settings, file: IO[bytes]) -> None:
     embedded.stop()
 
 
-def _restore_sqlite(source: Path, target: Path) -> None:
+def _restore_sqlite(source: IO[bytes], target: Path, work: Work) -> None:
     if target.exists():
         raise Conflict(f"{target} already exists")
-    with _new_file(target) as (_, file), source.open("rb") as copied:
-        shutil.copyfileobj(copied, file)
+    _read_along(source, work)
+    with _new_file(target) as (_, file):
+        shutil.copyfileobj(source, file)
+
+
+def _read_along(source: IO[bytes], work: Work) -> None:
+    descriptor = source.fileno()
+    work.total = os.fstat(descriptor).st_size
+    # The position of the file itself: that of the Python object must not be asked for while another thread reads.
+    work.done = lambda: os.lseek(descriptor, 0, os.SEEK_CUR)
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from penstock.cli import command_line
 from penstock.config import Settings
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -87,6 +88,10 @@ def test_pods_have_no_privileges_and_stop_in_time(found: dict[str, Any]) -> None
     dockerfile = (FOLDER.parent / "Dockerfile").read_text()
     assert f"--uid {pod['securityContext']['runAsUser']} " in dockerfile
     assert one["securityContext"]["allowPrivilegeEscalation"] is False
+    assert one["securityContext"]["readOnlyRootFilesystem"]
+    assert "/tmp" in {mount["mountPath"] for mount in one["volumeMounts"]}
+    assert one["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert one["resources"]["limits"].keys() == {"memory"}
     assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert pod["enableServiceLinks"] is False
     assert pod["terminationGracePeriodSeconds"] > settings(found).drain_s + 5
@@ -142,3 +147,33 @@ def test_one_node_alone_owns_its_volume() -> None:
     assert spec["replicas"] == 1
     [claim] = spec["volumeClaimTemplates"]
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_passwords_come_from_secrets() -> None:
+    nodes, job = objects("penstock.yaml"), objects("migrate.yaml")["Job"]
+    [migrating] = job["spec"]["template"]["spec"]["containers"]
+    assert not [name for name in nodes["ConfigMap"]["data"] if "URL" in name and "DATABASE" in name]
+    for one in (container(nodes), migrating):
+        [variable] = [found for found in one["env"] if found["name"] == "PENSTOCK_DATABASE_URL"]
+        assert variable == {
+            "name": "PENSTOCK_DATABASE_URL",
+            "valueFrom": {"secretKeyRef": {"name": "penstock", "key": "database-url"}},
+        }
+
+
+def test_the_job_that_migrates_runs_like_the_nodes_and_gets_no_requests() -> None:
+    nodes, job = objects("penstock.yaml"), objects("migrate.yaml")["Job"]
+    pod, other = job["spec"]["template"]["spec"], workload(nodes)["spec"]["template"]["spec"]
+    [one] = pod["containers"]
+    image = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["images"][0]
+    assert job["apiVersion"] == "batch/v1"
+    assert "name" not in job["metadata"], "a job cannot be changed: each run is a new one"
+    assert pod.keys() <= {*POD, "restartPolicy"}
+    assert one.keys() <= {*CONTAINER, "args"}
+    assert one["args"][0] in command_line().commands
+    assert one["image"] == f"{image['newName']}:{image['newTag']}"
+    assert pod["restartPolicy"] == "Never"
+    assert pod["securityContext"] == other["securityContext"]
+    assert one["securityContext"] == container(nodes)["securityContext"]
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert not nodes["Service"]["spec"]["selector"].items() <= labels.items()

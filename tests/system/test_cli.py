@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from penstock.cli import command_line
+from penstock.cli.table import COMMANDS as COMMAND_TABLE
 from penstock.config.settings import KNOWN
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from tests.system.serving import environment, penstock
@@ -25,6 +26,7 @@ SLOW_IMPORTS = {
     "msgspec",
     "psycopg",
     "pyarrow",
+    "pydantic",
     "pyspark",
     "rich",
     "starlette",
@@ -46,7 +48,22 @@ def test_help_lists_the_commands() -> None:
         assert f"\n  {command} " in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["pipeline", "run", "archive", "--help"]])
+def test_the_list_of_commands_is_complete_and_has_one_line_for_each() -> None:
+    for name, (_, text) in COMMAND_TABLE.items():
+        built = command_line().commands[name]
+        assert built.name == name
+        assert built.help
+        assert len(f"  subscription  {text}") <= 80
+        assert text.endswith(".")
+
+
+HELP = [
+    *(["--help"], ["serve", "--help"], ["queue", "--help"], ["queue", "list", "--help"], ["stream", "--help"]),
+    ["pipeline", "run", "archive", "--help"],
+]
+
+
+@pytest.mark.parametrize("arguments", HELP, ids=" ".join)
 def test_help_imports_neither_the_server_nor_slow_packages(arguments: list[str]) -> None:
     """`penstock --help` takes less than 0.3 s; imports are what it spends its time on."""
     done = subprocess.run(
@@ -59,7 +76,9 @@ def test_help_imports_neither_the_server_nor_slow_packages(arguments: list[str])
     assert {
         name for name in loaded if name.startswith(("penstock.server", "penstock.engine", "penstock.store"))
     } == set()
-    assert len(loaded) < 330
+    commands = {name for name in loaded if name.startswith("penstock.cli.commands.")}
+    assert len(commands) == (arguments[0] in ("queue", "stream")), "only the commands that are asked for are imported"
+    assert len(loaded) < 240
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -95,6 +114,16 @@ def test_version(word: str) -> None:
         (["serve", "--memory", "--host", "192.0.2.1", "--port", "0"], {}, "cannot listen on 192.0.2.1:0"),
         (["serve", "--memory", "--host", "no.such.host.invalid", "--port", "0"], {}, "cannot listen on no.such"),
         (["serve", "--memory"], {"OTLP_SAMPLE_RATE": "2"}, "OTLP_SAMPLE_RATE must be a number from 0 to 1"),
+        (
+            ["serve", "--memory"],
+            {"OTLP_PROTOCOL": "grpc"},
+            "OTLP_PROTOCOL must be http/protobuf: traces are exported over HTTP, to port 4318",
+        ),
+        (
+            ["serve", "--memory"],
+            {"OTLP_ENABLED": "1", "OTLP_ENDPOINT": "http://collector:4317"},
+            "OTLP_ENDPOINT has the port 4317, at which receivers expect gRPC: use 4318",
+        ),
         (["serve", "--memory"], {"QUEUE_LINGER_MS": "x"}, "QUEUE_LINGER_MS must be a whole number"),
         (["serve", "--memory", "--log-level", "loud"], {}, "--log-level must be one of"),
         (["serve", "--sqlite", "no/such/directory/q.db", "--port", "0"], {}, "cannot open SQLite file"),

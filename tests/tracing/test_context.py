@@ -57,3 +57,11 @@ def test_a_server_without_opentelemetry_refuses_to_export(monkeypatch: pytest.Mo
 def test_the_path_of_traces_is_added_to_an_address() -> None:
     assert traces_url("http://localhost:4318") == "http://localhost:4318/v1/traces"
     assert traces_url("http://collector/custom") == "http://collector/custom"
+
+
+def test_a_receiver_with_http_at_the_port_of_grpc_is_used_when_the_protocol_is_named() -> None:
+    given = {"OTLP_ENABLED": "true", "OTLP_ENDPOINT": "http://collector:4317"}
+    with pytest.raises(SettingsError, match="use 4318"):
+        Settings.load(environment=given)
+    assert Settings.load(environment={**given, "OTLP_PROTOCOL": "http/protobuf"}).otlp_endpoint.endswith(":4317")
+    assert Settings.load(environment={**given, "OTLP_ENABLED": "false"}).otlp_endpoint.endswith(":4317")

@@ -1,0 +1,36 @@
+"""Where each command is, and what `penstock --help` says about it without importing it."""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("running:serve", "Run the server until SIGTERM or Ctrl-C."),
+    "migrate": ("running:migrate", "Apply pending migrations to the database."),
+    "backup": ("backups:backup", "Back the database up to a file while servers run."),
+    "restore": ("backups:restore", "Restore a backup into a new or empty database."),
+    "upgrade": ("backups:upgrade", "Move the embedded PostgreSQL to the newest major version."),
+    "config": ("running:show_config", "Print all settings, their values and origins."),
+    "version": ("running:version", "Print the version."),
+    "status": ("commands.status:status", "Show everything on one screen, with what looks wrong."),
+    "top": ("commands.status:top", "Show the status again and again."),
+    "check": ("commands.status:check", "Print what looks wrong, for probes."),
+    "demo": ("commands.demo:demo", "Send plausible traffic to a server: a coffee shop."),
+    "bench": ("commands.bench:bench", "Measure sends, receives and deletes against a server."),
+    "audit": ("commands.audit:list_acts", "List administrative actions."),
+    "completion": ("commands.completion:completion", "Print a script that completes commands in a shell."),
+    "mcp": ("commands.mcp:mcp", "Serve tools for agents over the Model Context Protocol."),
+    "worker": ("commands.worker:worker", "Run the tasks of an app until SIGTERM or Ctrl-C."),
+    "context": ("commands.contexts:app", "Named servers for --context."),
+    "queue": ("commands.queues:app", "Queues, their messages and their dead letters."),
+    "job": ("commands.jobs:app", "Jobs: list, find, enqueue, retry and cancel."),
+    "schedule": ("commands.schedules:app", "Schedules: create, list, preview, pause and run."),
+    "topic": ("commands.topics:topics", "Topics: create, list, publish and drop."),
+    "subscription": ("commands.topics:subscriptions", "Subscriptions to topics and to patterns of routing keys."),
+    "delivery": ("commands.topics:deliveries", "Deliveries to webhooks: list, show and replay."),
+    "stream": ("commands.streams:app", "Streams, their consumers and their dead letters."),
+    "token": ("commands.tokens:app", "API tokens and AWS access keys: create, list and revoke."),
+    "tenant": ("commands.tenants:app", "Create and list tenants."),
+    "pipeline": ("pipelines:app", "Run pipelines on Spark, and list their runs."),
+    "lake": ("lake:app", "Maintain the tables of a lake."),
+    "sql": ("sql:app", "Print the database URL or the SQL of streams."),
+    "pgque": ("pgque:app", "Administer streams in any PostgreSQL, without a server."),
+}
