@@ -47,8 +47,9 @@ def _section(name: str, command: Any) -> str:
 
 
 def _shared(command: Any) -> set[str]:
-    """Commands with an option `--tenant` of their own say what it means there."""
-    described = {param.name for param in command.params if param.name == "tenant" and "on a database" not in param.help}
+    """Commands with an option `--tenant` or `--token` of their own say what it means there."""
+    usual = {"tenant": "on a database", "token": "PENSTOCK_TOKEN"}
+    described = {param.name for param in command.params if usual.get(param.name, "") not in (param.help or "")}
     if not any(param.name in ("as_json", "database_url") for param in command.params):
         return set()
     return SHARED - described

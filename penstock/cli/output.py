@@ -34,6 +34,10 @@ class Output:
         else:
             say(none)
 
+    def picked(self, row: Row) -> dict[str, Any]:
+        """The fields that are asked for."""
+        return _picked(row, self._columns)
+
     def done(self, text: str, **what: Any) -> None:
         """There is nothing to show: say what was done, or print it as JSON."""
         if self.as_json:

@@ -10,16 +10,16 @@ import inspect
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from penstock.cli import depths
 from penstock.cli.options import Columns, DryRun, Json, seconds
 from penstock.cli.output import Output, print_table
-from penstock.errors import Invalid, NotFound, PenstockError
+from penstock.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,8 +34,6 @@ AnyQueue = Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="Only th
 QUEUE_COLUMNS = ("name", "depth", "rate", "rotation_s", "consumers", "dlq", "health")
 CONSUMER_COLUMNS = ("queue", "consumer", "lag_s", "pending", "status")
 DEAD_COLUMNS = ("id", "consumer", "reason", "died_at", "event")
-SPARKLINE = "▁▂▃▄▅▆▇█"
-POLL_S = 0.2
 MOST = 10_000
 
 app = typer.Typer(
@@ -232,24 +230,14 @@ def depth(
     ] = 0,
 ) -> None:
     """Show how many events the slowest consumer of a queue has not received."""
-    seen: list[int] = []
-    while True:
-        seen.append(int(database.queue(queue)["depth"]))
-        if watch is None:
-            out.record({"queue": queue, "depth": seen[-1]})
-            return
-        if out.as_json:
-            print(json.dumps({"queue": queue, "depth": seen[-1]}), flush=True)
-        else:
-            print(f"{seen[-1]:>10}  {sparkline(seen[-60:])}", flush=True)
-        if count and len(seen) >= count:
-            return
-        time.sleep(seconds(watch))
 
+    def read() -> dict[str, Any]:
+        return {"queue": queue, "depth": int(database.queue(queue)["depth"])}
 
-def sparkline(values: Sequence[int]) -> str:
-    most = max(values) or 1
-    return "".join(SPARKLINE[value * (len(SPARKLINE) - 1) // most] for value in values)
+    if watch is None:
+        out.record(read())
+    else:
+        depths.watch(out, read, watch, count)
 
 
 @command("drain")
@@ -260,17 +248,14 @@ def drain(
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Maximum time to wait.")] = "60s",
 ) -> None:
     """Wait until the consumers of a queue have received everything. Exits with 1 after the timeout."""
-    end = time.monotonic() + seconds(timeout)
-    while True:
+
+    def read() -> int:
         # Events after the last tick count as well.
         database.rows("tick", queue)
-        left = int(database.queue(queue)["depth"])
-        if not left:
-            out.record({"queue": queue, "depth": 0})
-            return
-        if time.monotonic() >= end:
-            raise PenstockError(f"queue {queue} still has {left} events after {timeout}")
-        time.sleep(POLL_S)
+        return int(database.queue(queue)["depth"])
+
+    depths.wait_until_empty(f"queue {queue}", read, timeout)
+    out.record({"queue": queue, "depth": 0})
 
 
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, max=MOST, help="At most so many, oldest first.")]

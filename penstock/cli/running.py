@@ -128,8 +128,11 @@ def show_config(
     print_rows(rows, as_json, "")
 
 
-def version() -> None:
+def version(as_json: Json = False) -> None:
     """Print the version."""
     from penstock import server
 
-    print(f"penstock {server.version()}")
+    if as_json:
+        Output(True).record({"version": server.version()})
+    else:
+        print(f"penstock {server.version()}")

@@ -51,7 +51,7 @@ class InsightStore(Protocol):
 
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
-    raise Unsupported("insights require PostgreSQL; this server runs on SQLite")
+    raise Unsupported("insights require PostgreSQL; this server runs without it")
 
 
 class NoInsights:

@@ -26,7 +26,7 @@ class PipelineStore(Protocol):
 
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
-    raise Unsupported("pipelines require PostgreSQL; this server runs on SQLite")
+    raise Unsupported("pipelines require PostgreSQL; this server runs without it")
 
 
 class NoPipelines:

@@ -82,7 +82,7 @@ class PrivateStore(Protocol):
         """Call this when another node changes a record."""
 
 
-UNSUPPORTED = "private queues require PostgreSQL; this server runs on SQLite"
+UNSUPPORTED = "private queues require PostgreSQL; this server runs without it"
 
 
 async def _refuse(*_: object, **__: object) -> NoReturn:

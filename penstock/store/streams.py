@@ -102,7 +102,7 @@ class StreamStore(Protocol):
 
 
 async def _refuse(*_: object, **__: object) -> NoReturn:
-    raise Unsupported("streams require PostgreSQL; this server runs on SQLite")
+    raise Unsupported("streams require PostgreSQL; this server runs without it")
 
 
 async def _nothing(*_: object, **__: object) -> None:

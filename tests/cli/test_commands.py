@@ -191,7 +191,7 @@ def test_streams(target: Target) -> None:
         "shop"
     ]
     target.json(list[stream_types.Check], "stream", "health", "orders")
-    assert "still has 1 events" in target.run("stream", "drain", "orders", "--timeout", "0s", code=1).err
+    assert "still has 1 event " in target.run("stream", "drain", "orders", "--timeout", "0s", code=1).err
     assert target.run("stream", "depth", "orders", "--watch", "--count", "2", "--every", "0s").out.count("█") == 3
     assert json.loads(target.run("stream", "depth", "orders", "--json").out)["depth"] == 1
     watched = target.run("stream", "depth", "orders", "--watch", "--count", "2", "--every", "0s", "--json").out
@@ -201,7 +201,7 @@ def test_streams(target: Target) -> None:
     assert target.json(list[stream_types.DeadLetter], "stream", "dead", "orders") == []
     assert target.json(list[stream_types.DeadLetter], "stream", "replay", "orders", "--dry-run") == []
     assert target.json(stream_types.Replayed, "stream", "replay", "orders").replayed == 0
-    assert json.loads(target.run("stream", "purge", "orders", "--dry-run", "--json").out)["dead_letters"] == 0
+    assert json.loads(target.run("stream", "purge", "orders", "--dry-run", "--json").out)["would_delete"] == 0
     assert target.json(rest.Deleted, "stream", "purge", "orders").deleted == 0
     assert json.loads(target.run("stream", "drop", "orders", "--dry-run", "--json").out)["deleted"] is None
     target.run("stream", "drop", "orders")

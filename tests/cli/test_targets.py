@@ -85,6 +85,7 @@ def test_a_server_is_named_by_an_option_a_variable_or_a_context(
     rows = json.loads(penstock("context", "list", "--json").out)
     assert [(row["name"], row["current"]) for row in rows] == [("here", False), ("there", True)]
     assert penstock("context", "drop", "there").code == 0
+    assert json.loads(penstock("context", "use", "here", "--json").out) == {"current": "here"}
     assert penstock("context", "use", "there").code == 4
     assert penstock("context", "drop", "there").code == 4
 
@@ -125,3 +126,4 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
 def test_unknown_commands_and_options_are_usage_errors() -> None:
     assert penstock("queue", "lst").code == 2
     assert penstock("queue", "list", "--no-such-option").code == 2
+    assert list(json.loads(penstock("version", "--json").out)) == ["version"]

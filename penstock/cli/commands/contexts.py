@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli import context_file
 from penstock.cli.options import Columns, Json, read_text
-from penstock.cli.output import Output, say
+from penstock.cli.output import Output
 from penstock.errors import Invalid, NotFound
 
 app = typer.Typer(help="Named servers for --context.", no_args_is_help=True)
@@ -23,6 +23,7 @@ def add(
     token: Annotated[
         str | None, typer.Option(metavar="TEXT", help="API token. - reads it from standard input.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Add or replace a context. The first one becomes the current one."""
     if not url.startswith(("http://", "https://")):
@@ -31,7 +32,7 @@ def add(
     found["contexts"][name] = {"url": url, "token": None if token is None else read_text(token).strip()}
     found["current"] = found.get("current") or name
     context_file.write(found)
-    say(f"context {name} is stored in {context_file.path()}")
+    Output(as_json).done(f"context {name} is stored in {context_file.path()}", name=name, url=url)
 
 
 @app.command("list")
@@ -46,15 +47,15 @@ def list_contexts(columns: Columns = None, as_json: Json = False) -> None:
 
 
 @app.command("use")
-def use(name: Name) -> None:
+def use(name: Name, as_json: Json = False) -> None:
     """Make a context the current one: commands use it unless an option or PENSTOCK_URL names another server."""
     context_file.get(name)
     context_file.write({**context_file.read(), "current": name})
-    say(f"the current context is {name}")
+    Output(as_json).done(f"the current context is {name}", current=name)
 
 
 @app.command("drop")
-def drop(name: Name) -> None:
+def drop(name: Name, as_json: Json = False) -> None:
     """Delete a context."""
     found = context_file.read()
     if name not in found["contexts"]:
@@ -63,4 +64,4 @@ def drop(name: Name) -> None:
     if found.get("current") == name:
         found["current"] = None
     context_file.write(found)
-    say(f"context {name} is deleted")
+    Output(as_json).done(f"context {name} is deleted", deleted=name)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-import time
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import options
+from penstock.cli import depths, options
 from penstock.cli.options import DryRun, Json, on_server, on_store, read_text, seconds
 from penstock.cli.output import Output
 from penstock.cli.remote import Server, segment
 from penstock.config import Settings
-from penstock.errors import PenstockError, Unsupported
+from penstock.errors import Unsupported
 
 app = typer.Typer(help="Streams, their consumers and their dead letters. PostgreSQL only.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream.")]
-BARS = "▁▂▃▄▅▆▇█"
 CONSUMER_COLUMNS = ("name", "pending", "lag", "last_seen_at", "batch_id")
 DEAD_COLUMNS = ("id", "consumer", "reason", "died_at", "event.id", "event.payload")
-POLL_S = 0.2
 
 
 def path(name: str) -> str:
@@ -120,26 +117,15 @@ def depth(
     ] = 0,
 ) -> None:
     """Show the number of events that the slowest consumer has not received."""
-    seen: list[int] = []
-    while True:
+
+    def read() -> dict[str, Any]:
         found = server.get(path(name))
-        seen.append(int(found["depth"]))
-        if not watch:
-            out.record({"name": name, "depth": seen[-1], "oldest_age": found["oldest_age"]})
-            return
-        if out.as_json:
-            out.record({"name": name, "depth": seen[-1], "oldest_age": found["oldest_age"]})
-            sys.stdout.flush()
-        else:
-            print(f"{seen[-1]:>10}  {sparkline(seen[-60:])}", flush=True)
-        if count and len(seen) >= count:
-            return
-        time.sleep(seconds(every))
+        return {"name": name, "depth": found["depth"], "oldest_age": found["oldest_age"]}
 
-
-def sparkline(values: list[int]) -> str:
-    most = max(values) or 1
-    return "".join(BARS[value * (len(BARS) - 1) // most] for value in values)
+    if watch:
+        depths.watch(out, read, every, count)
+    else:
+        out.record(read())
 
 
 @app.command("drain")
@@ -151,16 +137,13 @@ def drain(
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Maximum time to wait.")] = "60s",
 ) -> None:
     """Wait until all consumers have received all events. Exits with 1 after the timeout."""
-    end = time.monotonic() + seconds(timeout)
-    while True:
+
+    def read() -> int:
         server.work()
-        found = server.get(path(name))
-        if not found["depth"]:
-            out.record({"name": name, "depth": 0})
-            return
-        if time.monotonic() >= end:
-            raise PenstockError(f"stream {name} still has {found['depth']} events after {timeout}")
-        time.sleep(POLL_S)
+        return int(server.get(path(name))["depth"])
+
+    depths.wait_until_empty(f"stream {name}", read, timeout)
+    out.record({"name": name, "depth": 0})
 
 
 @app.command("tick")
@@ -247,11 +230,20 @@ def purge(
     dry_run: DryRun = False,
 ) -> None:
     """Delete the dead letters of a stream."""
+    age = seconds(older_than)
     if dry_run:
-        count = server.get(path(name))["dead_letters"]
-        out.record({"deleted": 0, "dead_letters": count})
+        out.record({"deleted": 0, "would_delete": _dead_before(server, name, age)})
         return
-    out.record(server.delete(f"{path(name)}/dead-letters", older_than=seconds(older_than)))
+    out.record(server.delete(f"{path(name)}/dead-letters", older_than=age))
+
+
+def _dead_before(server: Server, name: str, age_s: int) -> int:
+    """How many dead letters are older; of those that a listing shows if an age is given."""
+    if not age_s:
+        return int(server.get(path(name))["dead_letters"])
+    end = datetime.now(UTC) - timedelta(seconds=age_s)
+    found = server.get(f"{path(name)}/dead-letters", limit=1000)
+    return sum(datetime.fromisoformat(one["died_at"]) < end for one in found)
 
 
 @app.command("drop")

@@ -40,7 +40,7 @@ def fire_target(
         case TargetKind.JOB:
             return _jobs(session, schedule, marks, now)
         case TargetKind.STREAM:
-            raise Unsupported("streams require PostgreSQL; this server runs on SQLite")
+            raise Unsupported("streams require PostgreSQL; this server runs without it")
 
 
 def _queue(session: Session, schedule: Schedule, times: Sequence[datetime], marks: Sequence[str], now: int) -> Ids:
