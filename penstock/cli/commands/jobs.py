@@ -166,7 +166,7 @@ def retry(
     done = sum(_requeue(server, name, {"job_ids": jobs}) for name, jobs in by_queue.items())
     out.record({"requeued": done})
     if done < len(found):
-        say(f"penstock: {len(found) - done} jobs are not dead")
+        say(f"penstock: not dead, so left alone: {len(found) - done}")
         raise typer.Exit(PARTIAL)
 
 

@@ -238,7 +238,7 @@ def redrive(
         answer = server.post(f"{path(name)}/redrive", {"ids": ids, **({"destination": to} if to else {})})
         out.record(answer)
         if answer["moved"] < len(set(ids)):
-            say(f"penstock: {len(set(ids)) - answer['moved']} messages are absent, in flight or delayed")
+            say(f"penstock: absent, in flight or delayed, so left alone: {len(set(ids)) - answer['moved']}")
             raise typer.Exit(PARTIAL)
         return
     body = {key: value for key, value in {"destination": to, "rate": rate}.items() if value is not None}
