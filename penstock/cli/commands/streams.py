@@ -9,10 +9,11 @@ import typer
 
 from penstock.cli import depths, options
 from penstock.cli.options import DryRun, Json, on_server, on_store, read_text, seconds
-from penstock.cli.output import Output
+from penstock.cli.output import Output, say
 from penstock.cli.remote import Server, segment
 from penstock.config import Settings
 from penstock.errors import Unsupported
+from penstock.limits import RECEIVE_LIMIT
 
 app = typer.Typer(help="Streams, their consumers and their dead letters. PostgreSQL only.", no_args_is_help=True)
 
@@ -238,12 +239,16 @@ def purge(
 
 
 def _dead_before(server: Server, name: str, age_s: int) -> int:
-    """How many dead letters are older; of those that a listing shows if an age is given."""
+    """How many dead letters are older. The listing shows the newest, so it tells how many are not."""
+    total = int(server.get(path(name))["dead_letters"])
     if not age_s:
-        return int(server.get(path(name))["dead_letters"])
+        return total
     end = datetime.now(UTC) - timedelta(seconds=age_s)
-    found = server.get(f"{path(name)}/dead-letters", limit=1000)
-    return sum(datetime.fromisoformat(one["died_at"]) < end for one in found)
+    newest = server.get(f"{path(name)}/dead-letters", limit=RECEIVE_LIMIT[1])
+    younger = sum(datetime.fromisoformat(one["died_at"]) >= end for one in newest)
+    if younger == len(newest) < total:
+        say(f"penstock: more than {younger} dead letters are younger, so this is an upper bound")
+    return total - younger
 
 
 @app.command("drop")
