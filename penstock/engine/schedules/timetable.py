@@ -14,6 +14,7 @@ from penstock.engine.schedules import cron, durations
 from penstock.engine.schedules.errors import ScheduleTextError
 from penstock.engine.schedules.phrases import reader as phrases
 from penstock.engine.schedules.phrases.cron import cron_of, moment_of, rhythm_of
+from penstock.engine.schedules.phrases.words import Draft
 from penstock.engine.schedules.zones import instant, zone, zone_name
 from penstock.model.schedules import TimetableKind as Kind
 
@@ -141,7 +142,7 @@ def _once(moment: datetime, timezone: str) -> Timetable:
 
 def from_phrase(text: str, now: datetime, timezone: str | None = None) -> Timetable:
     given = None if timezone is None else _zone(timezone)
-    draft = phrases.read(text)
+    draft = _read_phrase(text)
     if given is not None and draft.zone not in (None, given):
         raise ScheduleTextError(f"the phrase says {draft.zone}, and timezone says {given}", rest=draft.zone or "")
     name = draft.zone or given or "UTC"
@@ -157,6 +158,17 @@ def from_phrase(text: str, now: datetime, timezone: str | None = None) -> Timeta
         error.rest = error.rest or text.strip()
         error.suggestion = error.suggestion or phrases.suggestion(text)
         raise
+
+
+def _read_phrase(text: str) -> Draft:
+    try:
+        return phrases.read(text)
+    except ScheduleTextError as error:
+        try:
+            cron.parse(text)
+        except ScheduleTextError:
+            raise error from None
+        raise ScheduleTextError("a cron expression is not a phrase: give it as cron", rest=text.strip()) from None
 
 
 def _zone(timezone: str | None) -> str:

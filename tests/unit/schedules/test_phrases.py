@@ -165,3 +165,11 @@ def test_any_text_is_either_understood_or_refused(text: str) -> None:
         found = error.suggestion
 
     assert found
+
+
+@pytest.mark.parametrize("text", ["*/5 * * * *", "0 9 * * 1-5", "@daily"])
+def test_cron_in_place_of_a_phrase_is_told_apart(text: str) -> None:
+    with pytest.raises(ScheduleTextError, match="give it as cron") as caught:
+        timetable.from_phrase(text, NOW)
+
+    assert caught.value.rest == text
