@@ -113,7 +113,7 @@ async def test_a_form_of_escapes_without_credentials_takes_no_memory(open_server
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
-    assert max(delays) < PROMPT_S
+    assert max(delays, default=0) < PROMPT_S
 
 
 @pytest.mark.parametrize("piece", [b"%41", b"%25", b"a", b"&a=", b"&a.1.b=%41", b"%", b"+", b"."])
