@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.clock import FakeClock
-from penstock.errors import QueueNotFound
+from penstock.errors import QueueFull, QueueNotFound
 from penstock.model import Outcome, Sent
 from tests.store.caller import Caller, failed
 from tests.store.conftest import MakeQueue
 from tests.store.postgres_only.conftest import Connect
-from tests.store.postgres_only.races.steps import hold, start, swept_clean
+from tests.store.postgres_only.races.steps import hold, settled, start, swept_clean
 from tests.store.postgres_only.sessions import Session, Watcher
 
 
@@ -43,6 +43,53 @@ class TestQueues:
         assert await caller.bodies(name) == ["after"]
         assert (await caller.counts(name)).total == 1
         await swept_clean(caller, watcher)
+
+    async def test_a_send_that_waits_during_a_purge_is_in_line_with_those_after_it(
+        self, caller: Caller, connect: Connect, alice: Session, bob: Session, watcher: Watcher, fifo: str
+    ) -> None:
+        holder = await hold(connect, fifo, "g")
+        waiting = start(alice.send(fifo, "waited", group_id="g"))
+        await watcher.blocked(alice)
+        await caller.store.purge_queue(caller.tenant, fifo)
+        await bob.begin()
+        await bob.send(fifo, "first", group_id="g")
+        await holder.commit()
+        await settled(watcher, alice, waiting)
+        await bob.commit()
+        await waiting
+
+        assert await caller.bodies(fifo, limit=1) == ["first"]
+        assert await caller.bodies(fifo, limit=1) == []
+
+    async def test_a_send_that_waits_during_a_purge_counts_with_those_after_it(
+        self, make_queue: MakeQueue, caller: Caller, connect: Connect, alice: Session, bob: Session, watcher: Watcher
+    ) -> None:
+        small = await make_queue("small", max_length=1)
+        holder = await connect("holder")
+        await holder.begin()
+        await holder.send(small, "held")
+        waiting = start(alice.send_one(small, "waited"))
+        await watcher.blocked(alice)
+        await caller.store.purge_queue(caller.tenant, small)
+        await bob.begin()
+        await bob.send(small, "first")
+        await holder.commit()
+        await settled(watcher, alice, waiting)
+        await bob.commit()
+
+        assert failed(await waiting, QueueFull)
+        assert await caller.bodies(small) == ["first"]
+
+    async def test_a_send_that_waits_during_a_drop_fails(
+        self, caller: Caller, connect: Connect, alice: Session, watcher: Watcher, fifo: str
+    ) -> None:
+        holder = await hold(connect, fifo, "g")
+        waiting = start(alice.send_one(fifo, "late", group_id="g"))
+        await watcher.blocked(alice)
+        await caller.store.drop_queue(caller.tenant, fifo)
+        await holder.commit()
+
+        assert failed(await waiting, QueueNotFound)
 
     async def test_a_receive_waits_for_no_purge(self, caller: Caller, alice: Session, bob: Session, queue: str) -> None:
         await caller.send(queue, "a")

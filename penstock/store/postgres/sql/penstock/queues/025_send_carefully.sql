@@ -1,28 +1,29 @@
 -- Sends to queues that order, bound, number or deduplicate their messages.
 
--- Locks what these sends need until commit, in one order for all sessions. Statements after it see everything that
--- earlier holders stored.
-create or replace function penstock.lock_sends(
+-- Locks what these sends need until commit, in one order for all sessions, and returns the bins of their queues.
+-- Statements after it see everything that earlier holders stored.
+drop function if exists penstock.lock_sends(integer[], bigint[], text[], text[]);
+create function penstock.lock_sends(
   p_positions integer[],
   p_tenants bigint[],
   p_queues text[],
   p_groups text[]
 )
-returns void
+returns bigint[]
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_lock record;
+  v_bins bigint[] := '{}';
 begin
-  perform penstock.lock_group(g.bin_id, g.group_id)
-  from (
+  for v_lock in
     select l.bin_id, l.group_id
     from (
-      select q.bin_id, p_groups[p.position] as group_id
+      select q.bin_id, case when q.fifo then p_groups[p.position] end as group_id
       from unnest(p_positions) as p (position)
       join penstock.queues as q on q.tenant_id = p_tenants[p.position] and q.name = p_queues[p.position]
-      where q.fifo
-        and p_groups[p.position] is not null
       union
       -- Only one node at a time counts the messages of a bounded or implicit queue. Users do not lock it, because their
       -- transactions may stay open; users who send at the same moment can exceed the bound.
@@ -33,7 +34,13 @@ begin
         and current_setting('penstock.node', true) <> ''
     ) as l
     order by penstock.group_key(l.bin_id, l.group_id)
-  ) as g;
+  loop
+    v_bins := v_bins || v_lock.bin_id;
+    if v_lock.group_id is not null then
+      perform penstock.lock_group(v_lock.bin_id, v_lock.group_id);
+    end if;
+  end loop;
+  return v_bins;
 end;
 $$;
 
@@ -271,6 +278,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_bins bigint[];
   v_entries penstock.send_entry[];
   v_entry penstock.send_entry;
   v_position integer;
@@ -282,10 +290,15 @@ begin
   codes := p_codes;
   duplicates := array_fill(false, array[cardinality(p_queues)]);
   sequences := array_fill(null::bigint, array[cardinality(p_queues)]);
-  perform penstock.lock_sends(p_positions, p_tenants, p_queues, p_groups);
-  v_entries := penstock.describe_sends(
-    p_positions, p_tenants, p_queues, p_bodies, p_delays, p_priorities, p_groups, p_dedups, p_dedup_windows, p_retentions
-  );
+  loop
+    v_bins := penstock.lock_sends(p_positions, p_tenants, p_queues, p_groups);
+    v_entries := penstock.describe_sends(
+      p_positions, p_tenants, p_queues, p_bodies, p_delays, p_priorities, p_groups, p_dedups, p_dedup_windows,
+      p_retentions
+    );
+    -- A queue that was purged while this waited has another bin, in which others may hold the same groups.
+    exit when array(select e.bin_id from unnest(v_entries) as e) <@ v_bins;
+  end loop;
   select a.ids, a.codes into v_ids, v_codes from penstock.admit_sends(v_entries, p_now) as a;
   v_sequences := penstock.store_sends(v_entries, v_ids, p_bodies, p_json, p_attributes, p_headers, p_traces, p_now);
   if cardinality(v_entries) < cardinality(p_positions) then
