@@ -140,6 +140,25 @@ async def test_a_firing_made_for_a_time_that_is_no_longer_next_does_nothing(
     assert await schedules.times() == ["00:01:00"]
 
 
+async def test_a_firing_for_a_schedule_changed_meanwhile_does_nothing(
+    schedules: Owner, store: Store, clock: FakeClock
+) -> None:
+    """What comes next was worked out from the settings before, also where both have the same next time."""
+    await schedules.create()
+    clock.advance(seconds=60)
+    [due] = await store.schedules.due(clock.now(), 10)
+    # The clock of the node that takes the change is a little behind.
+    clock.advance(seconds=-1)
+    changed = await schedules.patch(every="1d", start_at=due.next_fire_at)
+    clock.advance(seconds=1)
+
+    assert changed.next_fire_at == due.next_fire_at
+    assert await store.schedules.fire([plan(due, clock.now())], clock.now()) == []
+    await schedules.fire()
+    assert await schedules.times() == ["00:01:00"]
+    assert (await schedules.get()).next_fire_at - due.next_fire_at == timedelta(days=1)
+
+
 async def test_a_firing_for_a_schedule_paused_meanwhile_does_nothing(
     schedules: Owner, store: Store, clock: FakeClock
 ) -> None:

@@ -104,6 +104,7 @@ class PostgresSchedules:
             LONGEST_RETRY_S,
             now,
             KEPT_FIRES,
+            [firing.schedule.revision for firing in firings],
         )
         by_id = {firing.schedule.id: firing for firing in firings}
         return [_fired(by_id[row["schedule_id"]], row) for row in found]

@@ -86,7 +86,7 @@ limit $2;
 -- name: fire_schedules
 with fired as materialized (
   select f.schedule_id, f.ids, f.error
-  from penstock.fire_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as f
+  from penstock.fire_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13) as f
 ),
 noted as (
   insert into penstock.schedule_fires (schedule_id, scheduled_for, times, fired_at, by_hand, sent_id, error)

@@ -151,7 +151,7 @@ class SqliteSchedules:
 
 def _fire(session: Session, firing: Firing, now: int) -> Fired | None:
     schedule = firing.schedule
-    if session.value("is_schedule_due", id=schedule.id, expected=micros(schedule.next_fire_at), now=now) is None:
+    if session.value("is_schedule_due", id=schedule.id, revision=schedule.revision, now=now) is None:
         return None
     if firing.error is not None:
         return _failed(session, firing, firing.error[:500], now)

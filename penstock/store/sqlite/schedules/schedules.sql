@@ -102,7 +102,7 @@ select 1
 from schedules
 where id = :id
 and status = 'active'
-and next_fire_at = :expected
+and revision = :revision
 and due_at <= :now;
 
 -- name: advance_schedule

@@ -209,8 +209,14 @@ begin
 end;
 $$;
 
--- Fire those schedules whose next time is still the expected one. p_owners says to which of them (from 1) each time
--- belongs; p_errors why the server already knows that one cannot be fired. Answers a row for each that was fired or failed; of the others another node has taken care.
+-- Fire those schedules whose next time is still the expected one, and that nobody has changed since the server read them:
+-- p_next was worked out from those settings. p_owners says to which of them (from 1) each time belongs; p_errors why the
+-- server already knows that one cannot be fired. Answers a row for each that was fired or failed; of the others another
+-- node has taken care, or the next round will.
+drop function if exists penstock.fire_schedules(
+  bigint[], timestamptz[], timestamptz[], timestamptz[], timestamptz[], text[], integer[], text[], text[], integer,
+  timestamptz
+);
 create or replace function penstock.fire_schedules(
   p_ids bigint[],
   p_expected timestamptz[],
@@ -222,7 +228,8 @@ create or replace function penstock.fire_schedules(
   p_times text[],
   p_marks text[],
   p_longest_retry_s integer,
-  p_now timestamptz
+  p_now timestamptz,
+  p_revisions bigint[] default null
 )
 returns table (schedule_id bigint, ids text[], error text)
 language plpgsql
@@ -239,10 +246,12 @@ declare
 begin
   for v_entry in
     select s as schedule, f.position::integer as position
-    from unnest(p_ids, p_expected) with ordinality as f (id, expected, position)
+    from unnest(p_ids, p_expected, p_revisions) with ordinality as f (id, expected, revision, position)
     join penstock.schedules as s on s.id = f.id
     where s.status = 'active'
       and s.next_fire_at = f.expected
+      -- A server of the release before does not say which revision it has read.
+      and s.revision = coalesce(f.revision, s.revision)
       and s.due_at <= p_now
     order by f.position
     for update of s skip locked
