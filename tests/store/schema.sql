@@ -711,7 +711,7 @@ CREATE FUNCTION penstock.fire_queue(p_schedule penstock.schedules, p_times text[
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.fire_schedules(p_ids bigint[], p_expected timestamp with time zone[], p_next timestamp with time zone[], p_due timestamp with time zone[], p_last timestamp with time zone[], p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamp with time zone) RETURNS TABLE(schedule_id bigint, ids text[], error text)
+CREATE FUNCTION penstock.fire_schedules(p_ids bigint[], p_expected timestamp with time zone[], p_next timestamp with time zone[], p_due timestamp with time zone[], p_last timestamp with time zone[], p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamp with time zone, p_revisions bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(schedule_id bigint, ids text[], error text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET lock_timeout TO '2s';
@@ -887,7 +887,7 @@ CREATE FUNCTION penstock.lock_groups_of(p_tenants bigint[], p_queues text[], p_i
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.lock_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_groups text[]) RETURNS void
+CREATE FUNCTION penstock.lock_sends(p_positions integer[], p_tenants bigint[], p_queues text[], p_groups text[]) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -2819,7 +2819,7 @@ REVOKE ALL ON FUNCTION penstock.fire_jobs(p_schedule penstock.schedules, p_marks
 
 REVOKE ALL ON FUNCTION penstock.fire_queue(p_schedule penstock.schedules, p_times text[], p_headers text[], p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.fire_schedules(p_ids bigint[], p_expected timestamp with time zone[], p_next timestamp with time zone[], p_due timestamp with time zone[], p_last timestamp with time zone[], p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.fire_schedules(p_ids bigint[], p_expected timestamp with time zone[], p_next timestamp with time zone[], p_due timestamp with time zone[], p_last timestamp with time zone[], p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamp with time zone, p_revisions bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.fire_stream(p_schedule penstock.schedules, p_headers text[]) FROM PUBLIC;
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 from time import perf_counter
 from typing import Any
 
@@ -132,6 +133,8 @@ class PostgresJobs:
                 known.append((queue, request, result))
         if not known:
             return results
+        # Queues with limits are locked until the commit: in one order on all nodes.
+        known.sort(key=itemgetter(0))
         hints = [self._hints.find((request.tenant, request.queue), now) for _, request, _ in known]
         start = perf_counter()
         rows = await self._connections.rows(

@@ -14,12 +14,15 @@ import pytest
 
 from penstock.clock import FakeClock
 from penstock.errors import Invalid
-from penstock.model.jobs import Backoff, JobLimits, JobOutcome, JobStatus, NewJob
+from penstock.model.jobs import Backoff, JobLimits, JobOutcome, JobStatus, LeaseRequest, NewJob
 from penstock.model.tenants import TenantId
 from penstock.store.postgres.jobs.jobs import _backoff
 from penstock.store.postgres.store import PostgresStore
+from tests.store.caller import Caller
 from tests.store.jobs.worker import Worker
-from tests.store.postgres_only.sessions import Watcher
+from tests.store.postgres_only.sessions import Watcher, until
+
+WAITING_FOR = "select count(*) from pg_stat_activity where $1::integer = any (pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -157,6 +160,49 @@ async def test_the_concurrency_of_a_queue_holds_over_all_nodes(worker: Worker, d
         assert sum(map(len, leased)) == 5
     finally:
         await other.close()
+
+
+async def test_leases_lock_limited_queues_in_one_order(worker: Worker, dsn: str) -> None:
+    """Two nodes that lease from the same queues, each in its own order, would wait for each other."""
+    for queue in ("first", "second"):
+        await worker.enqueue(queue)
+        await worker.jobs.set_limits(worker.tenant, queue, JobLimits(concurrency=5), "ada", worker.clock.now())
+    requests = [
+        LeaseRequest(tenant=worker.tenant, queue=queue, lease_s=30, workers=["ada"]) for queue in ("second", "first")
+    ]
+    lock = "select from penstock.job_queues where tenant_id = $1 and name = $2 for update"
+    async with transaction(dsn) as holder:
+        await holder.execute(lock, worker.tenant, "first")
+        leasing = asyncio.create_task(worker.jobs.lease_many(requests, worker.clock.now()))
+        await until(lambda: holder.fetchval(WAITING_FOR, holder.get_server_pid()), 1)
+        async with transaction(dsn, "other") as other:
+            await other.execute(f"{lock} nowait", worker.tenant, "second")
+
+    assert [leased.jobs[0].queue for leased in await leasing] == ["second", "first"]
+
+
+async def test_a_receiver_does_not_wait_for_the_upkeep_of_jobs(migrated_database: str, clock: FakeClock) -> None:
+    """That it waits is written down under a lock, which is its own."""
+    store = PostgresStore(migrated_database)
+    await store.open()
+    try:
+        caller = Caller(store, TenantId(1), clock)
+        queue = await caller.make_queue("work")
+        async with transaction(migrated_database) as janitor:
+            await janitor.execute("select penstock.tend_jobs('7 days', 100, now())")
+            await asyncio.wait_for(store.expect(caller.tenant, queue, clock.now()), 2)
+    finally:
+        await store.close()
+
+
+async def test_one_node_tends_jobs_while_another_sweeps_topics(dsn: str) -> None:
+    """They share nothing, so neither is left out."""
+    async with transaction(dsn) as janitor:
+        await janitor.execute("select penstock.tend_jobs('7 days', 100, now())")
+        async with transaction(dsn, "other") as other:
+            await other.execute("select penstock.sweep_topics(now(), now(), now(), 100)")
+            held = "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted"
+            assert await other.fetchval(held) == 1
 
 
 async def test_the_backoff_of_sql_is_that_of_python(worker: Worker, dsn: str) -> None:

@@ -99,11 +99,11 @@ begin
   if coalesce(pg_sequence_last_value('penstock.waiting_until'), 0) >= date_part('epoch', p_until) then
     return;
   end if;
-  perform pg_advisory_lock(1885695604, 2);
+  perform pg_advisory_lock(1885695604, 4);
   if coalesce(pg_sequence_last_value('penstock.waiting_until'), 0) < date_part('epoch', p_until) then
     perform setval('penstock.waiting_until', ceil(date_part('epoch', p_until))::bigint + 10);
   end if;
-  perform pg_advisory_unlock(1885695604, 2);
+  perform pg_advisory_unlock(1885695604, 4);
 end;
 $$;
 

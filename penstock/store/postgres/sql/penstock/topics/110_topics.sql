@@ -271,7 +271,7 @@ declare
   v_tenant bigint;
   v_version bigint;
 begin
-  if not pg_try_advisory_xact_lock(1885695604, 2) then
+  if not pg_try_advisory_xact_lock(1885695604, 5) then
     return 0;
   end if;
   delete from penstock.deliveries as d
