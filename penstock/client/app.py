@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
+from penstock.client.address import address
 from penstock.client.api.jobs import JobLimits
 from penstock.client.api.new_jobs import JobOptions, NewJob
 from penstock.client.api.schedules import Schedule, TimetableOptions
@@ -49,8 +50,12 @@ class TaskFunction(Generic[Parameters, Result]):
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return self._function(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<task {self.name} of queue {self.queue}>"
+
     def options(self, **options: Unpack[JobOptions]) -> TaskFunction[Parameters, Result]:
         """The same task with other options for the jobs that are enqueued: `priority`, `run_at`, `after` and so on."""
+        _check_names(options, JobOptions.__annotations__)
         merged: JobOptions = {**self._options, **options}
         return TaskFunction(self._app, self._function, self.name, self.queue, merged)
 
@@ -89,16 +94,33 @@ class App:
         self.queue = queue
         self._address = (url, token)
         self._client: Client | None = None
+        self._connected: tuple[str, str] | None = None
         self._tasks = Tasks()
         self._limits: dict[str, JobLimits] = {}
         self.queues: set[str] = {queue}
         """The queues of all tasks."""
 
+    def __repr__(self) -> str:
+        return f"<App of queue {self.queue}: {', '.join(self.tasks) or 'no tasks'}>"
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        return address(*self._address)[0]
+
+    @property
+    def tasks(self) -> list[str]:
+        """The names of all tasks."""
+        return self._tasks.names
+
     @property
     def client(self) -> Client:
-        """A client of the server, made on first use."""
-        if self._client is None:
-            self._client = Client(*self._address)
+        """A client of the server, made on first use, and anew when PENSTOCK_URL or PENSTOCK_TOKEN have changed."""
+        found = address(*self._address)
+        if self._client is None or self._connected != found:
+            # Tests set the variables for each of their tenants, while the app is that of an imported module.
+            self.close()
+            self._client, self._connected = Client(*found), found
         return self._client
 
     def close(self) -> None:
@@ -132,6 +154,8 @@ class App:
         `timeout` ends an attempt after so many seconds as failed. A coroutine is cancelled; a plain function runs in a
         thread, which cannot be stopped: what it returns after the timeout is ignored.
         """
+
+        _check_names(options, ["name", "queue", "timeout", *JobOptions.__annotations__])
 
         def register(given: Callable[..., Any]) -> TaskFunction[..., Any]:
             made = TaskFunction(self, given, name or given.__name__, queue or self.queue, options)
@@ -186,9 +210,20 @@ async def _serve(workers: Sequence[Worker], drain: bool) -> None:
             worker.stop()
 
     stop_on_signals(stop)
-    async with asyncio.TaskGroup() as group:
-        for worker in workers:
-            group.create_task(worker.serve(drain=drain))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for worker in workers:
+                group.create_task(worker.serve(drain=drain))
+    except ExceptionGroup as failed:
+        # The first worker that fails stops the others, so there is one reason.
+        raise failed.exceptions[0] from None
+
+
+def _check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
+    """A misspelt option is an error where it is written, not where a job is enqueued."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f'unknown option "{name}"; known: {", ".join(known)}')
 
 
 def _adapted(function: Callable[..., Any]) -> Callable[[RunningJob], Any]:

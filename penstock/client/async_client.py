@@ -32,6 +32,9 @@ class AsyncClient:
         self.schedules = AsyncSchedules(*parts)
         self.admin = AsyncAdmin(*parts)
 
+    def __repr__(self) -> str:
+        return f"<AsyncClient of {self._transport}>"
+
     async def close(self) -> None:
         await self.jobs.drain()
         await self._transport.close()

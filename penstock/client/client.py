@@ -37,6 +37,9 @@ class Client:
         self.schedules = Schedules(*parts)
         self.admin = Admin(*parts)
 
+    def __repr__(self) -> str:
+        return f"<Client of {self._transport}>"
+
     def close(self) -> None:
         self._transport.close()
 

@@ -50,6 +50,9 @@ class RunningJob:
         """Progress that the server has not been told."""
         self._wake = wake
 
+    def __repr__(self) -> str:
+        return f"<RunningJob {self.id} of queue {self.queue_name}, attempt {self.attempt}>"
+
     def progress(self, percent: int, note: str | None = None) -> None:
         """Tell how far the job is; goes with a heartbeat, soon."""
         self.check()

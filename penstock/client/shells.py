@@ -20,6 +20,9 @@ class Namespace:
         self._transport = transport
         self._retries = retries
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._transport}>"
+
     def ask(self, call: Call[Result]) -> Result:
         """Make one call of `penstock.client.api`."""
         return drive(exchange(call, self._retries), self._transport)
@@ -31,6 +34,9 @@ class AsyncNamespace:
     def __init__(self, transport: AsyncTransport, retries: Retries) -> None:
         self._transport = transport
         self._retries = retries
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._transport}>"
 
     async def ask(self, call: Call[Result]) -> Result:
         """Make one call of `penstock.client.api`."""

@@ -64,6 +64,10 @@ class Tasks:
         return bool(self._by_name)
 
     @property
+    def names(self) -> list[str]:
+        return list(self._by_name)
+
+    @property
     def any_blocks(self) -> bool:
         return any(task.blocks for task in self._by_name.values())
 

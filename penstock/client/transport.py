@@ -71,7 +71,11 @@ class HttpTransport:
 
     def __init__(self, url: str, token: str, connections: int = 32) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        self._url = url
         self._http = httpx.Client(base_url=url, headers=headers(token), limits=limits)
+
+    def __str__(self) -> str:
+        return self._url
 
     def send(self, request: Request) -> Answer | Failure:
         timeout = httpx.Timeout(request.timeout_s, connect=CONNECT_S)
@@ -85,9 +89,9 @@ class HttpTransport:
                 headers=_trace_header(),
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            return Failure(_reason(error), sent=False)
+            return Failure(_reason(self._url, error), sent=False)
         except httpx.TransportError as error:
-            return Failure(_reason(error), sent=True)
+            return Failure(_reason(self._url, error), sent=True)
         return Answer(found.status_code, found.content, found.headers.get("retry-after"))
 
     def close(self) -> None:
@@ -102,6 +106,9 @@ class AsyncHttpTransport:
         self._token = token
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
+
+    def __str__(self) -> str:
+        return self._url
 
     async def send(self, request: Request) -> Answer | Failure:
         if self._session is None:
@@ -120,9 +127,9 @@ class AsyncHttpTransport:
             ) as found:
                 return Answer(found.status, await found.read(), found.headers.get("retry-after"))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            return Failure(_reason(error), sent=False)
+            return Failure(_reason(self._url, error), sent=False)
         except (aiohttp.ClientError, TimeoutError) as error:
-            return Failure(_reason(error), sent=True)
+            return Failure(_reason(self._url, error), sent=True)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -136,5 +143,7 @@ def _trace_header() -> dict[str, str] | None:
     return None if found is None else {"traceparent": found.traceparent}
 
 
-def _reason(error: Exception) -> str:
-    return f"the server did not answer: {str(error) or type(error).__name__}"
+def _reason(url: str, error: Exception) -> str:
+    # The text of the whole error names the host once more, and an option of aiohttp.
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return f"the server at {url} did not answer: {str(cause) or type(cause).__name__}"

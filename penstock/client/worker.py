@@ -12,6 +12,7 @@ import socket
 import uuid
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from penstock import errors, tracing
@@ -21,6 +22,7 @@ from penstock.client.api.jobs import LeasedJob
 from penstock.client.async_client import AsyncClient
 from penstock.client.exchange import Call, Retries
 from penstock.client.heartbeats import Heartbeats
+from penstock.client.job_calls import AsyncJobs
 from penstock.client.running import Lease, RunningJob
 from penstock.client.tasks import Dead, Retry, Tasks
 from penstock.client.transport import AsyncHttpTransport, AsyncTransport
@@ -33,6 +35,8 @@ Result = TypeVar("Result")
 LARGEST_LEASE = 100
 PATIENT = Retries(attempts=8, base_s=0.2)
 """An outcome is worth waiting for: without it the work is done again."""
+LEASE_ATTEMPTS = 2
+"""A request for jobs is repeated once in silence, for a connection that was closed meanwhile; then people are told."""
 CANCEL_S = 5.0
 """How long a task that was cancelled may take to clean up."""
 
@@ -73,6 +77,9 @@ class Worker:
         self._stop_asked = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def __repr__(self) -> str:
+        return f"<Worker {self.name} of queue {self.queue}>"
+
     # Tasks
 
     @overload
@@ -108,6 +115,7 @@ class Worker:
         self._threads = ThreadPoolExecutor(self._concurrency, "penstock") if self._tasks.any_blocks else None
         transport = self._given_transport or AsyncHttpTransport(*address(*self._address))
         self._client = AsyncClient(transport=transport, retries=PATIENT)
+        self._leasing = AsyncJobs(transport, replace(PATIENT, attempts=LEASE_ATTEMPTS))
         self._heartbeats = Heartbeats(self._held, transport, self._lease_s, self._lose)
         beating = asyncio.create_task(self._heartbeats.run())
         try:
@@ -152,8 +160,10 @@ class Worker:
                 if not _may_pass(error):
                     raise
                 trouble += 1
-                log.warning("cannot lease jobs: %s", error)
-                await self._unless_stopped(asyncio.sleep(PATIENT.pause_s(trouble)))
+                asked_s = error.retry_after_s if isinstance(error, errors.RateLimited) else 0.0
+                pause_s = max(PATIENT.pause_s(trouble), min(asked_s, PATIENT.cap_s))
+                log.warning("cannot lease jobs of %s, trying again in %.1f s: %s", self.queue, pause_s, error)
+                await self._unless_stopped(asyncio.sleep(pause_s))
                 continue
             for leased in found:
                 self._start(leased)
@@ -168,7 +178,7 @@ class Worker:
 
     async def _lease(self, limit: int, *, wait: bool) -> list[LeasedJob]:
         wait_s = self._poll_s if wait else 0.0
-        asked = self._client.jobs.lease(self.queue, self.name, max=limit, lease_seconds=self._lease_s, wait=wait_s)
+        asked = self._leasing.lease(self.queue, self.name, max=limit, lease_seconds=self._lease_s, wait=wait_s)
         return await self._unless_stopped(asked) or []
 
     async def _a_job_ended(self) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock import App, JobFailed, Retry, current_job
-from penstock.testing import TestTenant
+from penstock import App, AsyncClient, Client, Invalid, JobFailed, Retry, current_job
+from penstock.testing import MemoryServer, TestTenant
 
 
 @pytest.fixture
@@ -204,3 +204,52 @@ def test_the_limits_of_a_queue_are_set_by_its_workers(app: App) -> None:
     app.work(["calls"], drain=True)
 
     assert app.client.jobs.limits("calls").concurrency == 2
+
+
+def test_an_app_follows_the_variables_that_name_its_server(
+    penstock_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(queue="mail")
+
+    @app.task
+    def greet(name: str) -> str:
+        return name
+
+    for _ in range(2):
+        tenant = penstock_server.new_tenant()
+        for name, value in tenant.environment.items():
+            monkeypatch.setenv(name, value)
+        greet.enqueue("ada")
+        app.work(drain=True)
+        with Client(tenant.url, tenant.token) as client:
+            assert [job.status for job in client.jobs.list().items] == ["completed"]
+    app.close()
+
+
+def test_an_unknown_option_of_a_task_is_an_error_where_it_is_written(app: App) -> None:
+    @app.task
+    def greet(name: str) -> str:
+        return name
+
+    with pytest.raises(TypeError, match=r'unknown option "bind"; known: name, queue, timeout, .*max_retries'):
+        app.task(bind=True)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r'unknown option "countdown"; known: .*run_at'):
+        greet.options(countdown=60)  # type: ignore[call-arg]
+    with pytest.raises(Invalid, match="run_at must be a datetime or ISO 8601 text, not int"):
+        greet.options(run_at=60).enqueue("ada")  # type: ignore[arg-type]
+
+
+def test_the_objects_of_a_program_tell_what_they_are(app: App, penstock_tenant: TestTenant) -> None:
+    @app.task(queue="mail")
+    def greet() -> str:
+        return repr(current_job())
+
+    job_id = greet.enqueue()
+    app.work(drain=True)
+
+    assert repr(app) == "<App of queue default: greet>"
+    assert repr(greet) == "<task greet of queue mail>"
+    assert repr(app.client) == f"<Client of {penstock_tenant.url}>"
+    assert repr(app.client.queues) == f"<Queues of {penstock_tenant.url}>"
+    assert app.client.jobs.wait(job_id) == f"<RunningJob {job_id} of queue mail, attempt 1>"
+    assert penstock_tenant.token not in repr(app.client) + repr(AsyncClient(penstock_tenant.url, penstock_tenant.token))

@@ -53,6 +53,11 @@ def postmaster_pid(directory: Path) -> int:
     return int((directory / "postgresql" / "postmaster.pid").read_text().splitlines()[0])
 
 
+def test_a_directory_without_a_server_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=f"in {tmp_path} has not been started yet; --data or PENSTOCK_DATA"):
+        EmbeddedPostgres(tmp_path).dsn  # noqa: B018
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     give_up = time.monotonic() + 20
     while not condition():

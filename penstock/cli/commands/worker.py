@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.output import say
 from penstock.errors import Invalid
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def worker(
         raise typer.Exit(_reloading([each for each in sys.argv[1:] if each != "--reload"]))
     found = load(app)
     named = [each.strip() for each in queues.split(",") if each.strip()] if queues is not None else None
+    _tell(found, sorted(named or found.queues), concurrency)
     found.work(named, drain=drain, concurrency=concurrency, lease_s=lease, grace_s=grace)
 
 
@@ -61,7 +63,19 @@ def load(name: str) -> App:
         raise Invalid(f"module '{module}' has no '{attribute}'", field="app") from None
     if not isinstance(found, App):
         raise Invalid(f"'{name}' is not a penstock.App", field="app")
+    if not found.tasks:
+        raise Invalid(f"'{name}' has no tasks; its module must import those that define them", field="app")
     return found
+
+
+def _tell(app: App, queues: Sequence[str], concurrency: int) -> None:
+    """What the worker is about to do, and what looks like a misspelt queue."""
+    say(f"Running jobs of {app.url}; Ctrl-C stops.")
+    say(f"  queues  {', '.join(queues)}; up to {concurrency} jobs of each at a time")
+    say(f"  tasks   {', '.join(app.tasks)}")
+    for queue in queues:
+        if queue not in app.queues:
+            say(f"No task of the app has the queue {queue}; its tasks have {', '.join(sorted(app.queues))}.")
 
 
 def _reloading(arguments: Sequence[str]) -> int:

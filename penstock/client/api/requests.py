@@ -84,6 +84,8 @@ def moment_text(field: str, moment: datetime | str) -> str:
         except ValueError:
             raise Invalid(f"{field} must be an ISO 8601 time such as 2026-01-31T09:00:00Z", field=field) from None
         return moment
+    if not isinstance(moment, datetime):
+        raise Invalid(f"{field} must be a datetime or ISO 8601 text, not {type(moment).__name__}", field=field)
     if moment.tzinfo is None:
         raise Invalid(f"{field} must have a time zone", field=field)
     return moment.isoformat()

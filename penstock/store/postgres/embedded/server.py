@@ -112,7 +112,10 @@ class EmbeddedPostgres:
         try:
             password = self._password_file.read_text()
         except FileNotFoundError:
-            raise Unavailable("The embedded PostgreSQL has not been started yet") from None
+            raise Unavailable(
+                f"The embedded PostgreSQL in {self._directory} has not been started yet; "
+                "--data or PENSTOCK_DATA names another directory"
+            ) from None
         return f"postgresql://{NAME}:{password}@/{NAME}?host={quote(str(self._socket_directory), safe='/')}&port={PORT}"
 
     def start(self) -> None:
