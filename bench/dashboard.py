@@ -35,6 +35,14 @@ WATCH_S = 20.0
 SENDS = 10
 SEARCHES = 20
 TICK = os.sysconf("SC_CLK_TCK")
+FIRST_PAINT = """() => new Promise((resolve) => {
+  const observer = new PerformanceObserver((list) => {
+    const paint = list.getEntriesByName("first-contentful-paint")[0];
+    if (paint) resolve(paint.startTime);
+  });
+  observer.observe({ type: "paint", buffered: true });
+})"""
+"""Milliseconds from the start of the navigation. The entry may come after the event `load`, so it is waited for."""
 
 
 def javascript() -> None:
@@ -71,8 +79,7 @@ async def in_browser(url: str) -> None:
             context = await browser.new_context(bypass_csp=True)
             page = await context.new_page()
             await page.goto(url, wait_until="load")
-            script = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
-            paints.append(await page.evaluate(script))
+            paints.append(await asyncio.wait_for(page.evaluate(FIRST_PAINT), 30))
             await context.close()
         print(
             f"first contentful paint, empty cache: median {statistics.median(paints):.0f} ms, worst {max(paints):.0f}"
