@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
+
+from penstock.engine.schedules.zones import zone
 
 NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
 LONGEST_TEXT = 4000
@@ -36,6 +38,18 @@ def duration(seconds: float | None) -> str:
     return " ".join(parts)
 
 
+def elapsed(seconds: float) -> str:
+    """How long something took: `120 ms`, `3.4 s`, and from ten seconds on as `duration`."""
+    if seconds < 0.9995:
+        return f"{1000 * max(seconds, 0):.0f}{NARROW_SPACE}ms"
+    return f"{seconds:.1f}{NARROW_SPACE}s" if seconds < 9.95 else duration(seconds)
+
+
+def number(value: float) -> str:
+    """Three digits, and whole from a thousand on."""
+    return thousands(round(value)) if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def age(moment: datetime | None, now: datetime) -> str:
     """How long ago, in one unit."""
     if moment is None:
@@ -49,6 +63,12 @@ def age(moment: datetime | None, now: datetime) -> str:
 
 def moment_text(moment: datetime | None) -> str:
     return "–" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def weekday(moment: datetime, timezone: str) -> str:
+    """The day, and the time of a place whose clocks differ: `Thursday`, `Thursday 09:00 in Europe/Berlin`."""
+    there = moment.astimezone(zone(timezone))
+    return f"{there:%A}" if there.utcoffset() == timedelta(0) else f"{there:%A %H:%M} in {timezone}"
 
 
 def size(count: float) -> str:
@@ -75,7 +95,10 @@ def plain(text: str) -> str:
 FILTERS = {
     "thousands": thousands,
     "duration": duration,
+    "elapsed": elapsed,
+    "number": number,
     "moment": moment_text,
+    "weekday": weekday,
     "size": size,
     "document": document,
     "plain": plain,

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.auth import Principal
 from penstock.engine import Engine
-from penstock.errors import Invalid
+from penstock.errors import Invalid, QueueNotFound
 from penstock.web.site import Call
 
 DASHBOARD = "dashboard"
@@ -29,6 +29,17 @@ def check_typed_name(call: Call, name: str) -> None:
     """Destruction is confirmed by typing the name of what is destroyed."""
     if call.form.get("confirm", "").strip() != name:
         raise Invalid(f"type the name {name} to confirm", field="confirm")
+
+
+async def check_queue(engine: Engine, call: Call, name: str) -> None:
+    """If the field is filled, it names a queue."""
+    queue = call.form.get(name, "").strip()
+    if queue:
+        try:
+            await engine.queues.get(call.principal.tenant, queue)
+        except QueueNotFound as error:
+            error.field = name
+            raise
 
 
 def check_json(text: str) -> None:

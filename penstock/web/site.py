@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from starlette.datastructures import QueryParams
@@ -18,7 +18,7 @@ from penstock.engine import Engine
 from penstock.errors import Forbidden, Invalid, PenstockError
 from penstock.model import Scope
 from penstock.web import assets, security
-from penstock.web.formats import FILTERS
+from penstock.web.formats import FILTERS, thousands
 from penstock.web.live import Streams
 from penstock.web.settings import WebSettings
 from penstock.web.shared import Shared
@@ -36,6 +36,8 @@ STATUSES: dict[type[PenstockError], int] = {
     errors.PenstockError: 500,
 }
 MOST_FIELDS = 2000
+REPORTED = frozenset({"done", "count", "skipped", "live"})
+"""Parameters of an address that are of this view of the page only."""
 KEEP_LIVE_S = 0.4
 """Shorter than the pause between two looks of a live page."""
 PAGES = (
@@ -72,6 +74,8 @@ class Call:
     form: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     """Why the form that was just sent was not accepted."""
+    field: str | None = None
+    """The name of the field that was wrong, if it was one."""
     status: int = 200
 
     @property
@@ -92,10 +96,19 @@ class Call:
         """What the page says after an action: `done` in the address names the text, `count` and `skipped` are its
         numbers."""
         text = texts.get(self.query.get("done", ""))
-        counts = {name: self.query.get(name, "") for name in ("count", "skipped")}
+        counts = {name: self.query.get(name, "0") for name in ("count", "skipped")}
         if text is None or not all(_is_count(one) for one in counts.values()):
             return None
-        return text.format(**counts)
+        return text.format(**{name: _Count(one) for name, one in counts.items()})
+
+    def link(self, base: str, **changes: object) -> str:
+        """The address of the page at `base` with this query, changed; without what an action reported."""
+        kept = {name: value for name, value in self.query.items() if name not in REPORTED} | changes
+        return f"{base}?{urlencode(kept)}"
+
+    def wrong(self, name: str) -> str:
+        """Why the field of the form that was just sent was not accepted, if it was this one."""
+        return self.error if self.error is not None and self.field == name else ""
 
     def may(self, scope: Scope, queue: str | None = None) -> bool:
         try:
@@ -113,7 +126,15 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _is_count(text: str) -> bool:
-    return not text or (text.isascii() and text.isdigit() and len(text) < 20)
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
+class _Count(int):
+    """A number of things: `{count:job was|jobs were}` is written `1 job was` or `2 jobs were`."""
+
+    def __format__(self, words: str) -> str:
+        one, _, many = words.partition("|")
+        return f"{thousands(int(self))} {one if self == 1 else many}" if words else str(int(self))
 
 
 def status_of(error: PenstockError) -> int:
@@ -203,7 +224,8 @@ class Site:
                     raise Forbidden("the dashboard of this server is read-only")
                 target = await act(call)
             except PenstockError as error:
-                return await self._refused(view, replace(call, error=error.message, status=status_of(error)), error)
+                refused = replace(call, error=error.message, field=error.field, status=status_of(error))
+                return await self._refused(view, refused, error)
             self.shared.forget()
             if isinstance(target, Page):
                 return self.render(target, call)
@@ -250,6 +272,8 @@ class Site:
             "read_only": self.settings.read_only,
             "payloads": self.settings.payloads,
             "error": call.error if call is not None else None,
+            "wrong": call.wrong if call is not None else lambda name: "",
+            "here": call.link if call is not None else None,
             "form": call.form if call is not None else {},
             "now": self.engine.clock.now(),
             **page.values,

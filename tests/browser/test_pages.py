@@ -254,7 +254,7 @@ async def test_a_person_logs_in_sends_purges_and_logs_out(page: Page, locked: Li
     await expect(page.locator("[role=alert]")).to_contain_text("type the name orders")
     await page.fill("details.danger [name=confirm]", "orders")
     await page.click("button:has-text('Delete all messages')")
-    await expect(page.locator(".banner.good")).to_contain_text("1 messages were deleted")
+    await expect(page.locator(".banner.good")).to_contain_text("1 message was deleted")
     await page.click("button:has-text('Log out')")
     await expect(page.locator("h1")).to_have_text("A token is needed")
 
@@ -291,7 +291,7 @@ async def test_a_person_sends_matching_dead_letters_back(page: Page, live: Live)
     await expect(page.locator(".banner.good")).to_contain_text("2 messages were sent back")
     await page.locator(".pick input").check()
     await page.click("button:has-text('Send the selected back')")
-    await expect(page.locator(".banner.good")).to_contain_text("1 messages were sent back")
+    await expect(page.locator(".banner.good")).to_contain_text("1 message was sent back")
 
 
 @pytest.mark.slow
@@ -338,7 +338,7 @@ async def test_a_person_works_with_queues_jobs_and_schedules(page: Page, live: L
     await page.click("form[role=search] button")
     await expect(page.locator(f"a[href='/ui/jobs/{job.id}']")).to_be_visible()
     await page.click("button:has-text('Cancel 1')")
-    await expect(page.locator(".banner.good")).to_contain_text("1 matching jobs were cancelled")
+    await expect(page.locator(".banner.good")).to_contain_text("1 matching job was cancelled")
 
     await page.goto(f"{live.url}/ui/schedules")
     await page.locator("summary", has_text="Create a schedule").click()

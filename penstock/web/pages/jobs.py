@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from penstock.model import Scope
 from penstock.model.jobs import Job, JobCounts, JobFilter, JobStatus
 from penstock.model.samples import SampleKind
 from penstock.web.charts import OPEN_JOBS, Charts, span_of
+from penstock.web.formats import duration
 from penstock.web.forms import actor_of, audited, check_typed_name
 from penstock.web.site import Call, Page, Site, path_of
 
@@ -23,10 +25,10 @@ STATUSES = tuple(status for status in JobStatus if status is not JobStatus.FAILE
 ACTED = {JobStatus.DEAD: "matching-retried", JobStatus.PENDING: "matching-cancelled"}
 """Statuses whose jobs can be acted on together, and the word of what is reported."""
 DONE = {
-    "matching-retried": "{count} matching jobs were retried, {skipped} had changed meanwhile.",
-    "matching-cancelled": "{count} matching jobs were cancelled, {skipped} had changed meanwhile.",
-    "retried": "{count} dead jobs were brought back as new jobs.",
-    "removed": "{count} dead jobs were removed.",
+    "matching-retried": "{count:matching job was|matching jobs were} retried, {skipped} had changed meanwhile.",
+    "matching-cancelled": "{count:matching job was|matching jobs were} cancelled, {skipped} had changed meanwhile.",
+    "retried": "{count:dead job was brought back as a new job|dead jobs were brought back as new jobs}.",
+    "removed": "{count:dead job was|dead jobs were} removed.",
     "cancelled": "The job was cancelled.",
 }
 
@@ -79,6 +81,7 @@ class JobPages:
             "most": MOST_AT_ONCE,
             "link": lambda **changes: _link(filters | changes),
             "next": older,
+            "about": lambda job: _about(job, self._site.engine.clock.now()),
             "dead": chosen.dead if chosen is not None and status is JobStatus.DEAD else 0,
             "may_manage": bool(queue) and call.may(Scope.MANAGE, queue),
             "notice": call.notice(DONE),
@@ -187,6 +190,18 @@ class JobPages:
             await audited(self._site.engine, call, "pending jobs cancelled", queue, jobs=done, value=value, tag=tag)
         query = {"queue": queue, "done": ACTED[status], "count": done, "skipped": len(ids) - done}
         return _link(query)
+
+
+def _about(job: Job, now: datetime) -> str:
+    """What a list says of a job: who works on it, what it waits for, or what went wrong."""
+    if job.status is JobStatus.PROCESSING and job.worker:
+        return f"{job.worker}: {job.note}" if job.note else job.worker
+    if job.status is JobStatus.PENDING and job.waiting_for:
+        return f"waits for {'another job' if len(job.waiting_for) == 1 else f'{len(job.waiting_for)} jobs'}"
+    reason = job.error or job.dead_reason or job.note or ""
+    if job.status is JobStatus.PENDING and job.run_at > now:
+        return f"runs in {duration((job.run_at - now).total_seconds())}" + (f", after: {reason}" if reason else "")
+    return reason
 
 
 def _queue(call: Call) -> str:

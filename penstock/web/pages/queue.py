@@ -15,7 +15,7 @@ from penstock.model import Handle, Message, MoveState, MoveTask, Outcome, Queue,
 from penstock.model.follow import FifoGroup
 from penstock.model.samples import SampleKind
 from penstock.web.charts import OLDEST, RATES, WAITING, Charts, span_of
-from penstock.web.forms import audited, check_json, check_typed_name, whole_number
+from penstock.web.forms import audited, check_json, check_queue, check_typed_name, whole_number
 from penstock.web.pages.queue_rows import QueueRow, make_rows
 from penstock.web.pages.queue_settings import NUMBERS, SWITCHES, read_settings
 from penstock.web.site import Call, Page, Site, path_of
@@ -27,10 +27,10 @@ DONE = {
     "saved": "The settings were saved.",
     "sent": "The message was sent. Its id is {count}.",
     "duplicate": "Nothing was sent: message {count} has the same deduplication id.",
-    "purged": "{count} messages were deleted.",
+    "purged": "{count:message was|messages were} deleted.",
     "deleted": "The message was deleted.",
     "redrive": "The redrive has started.",
-    "returned": "{count} messages were sent back, {skipped} were not visible any more.",
+    "returned": "{count:message was|messages were} sent back, {skipped:was|were} not visible any more.",
     "cancelled": "The redrive was stopped.",
 }
 """What the page says after an action, by the word in its address."""
@@ -82,6 +82,7 @@ class QueuePages:
             "switches": SWITCHES,
             "groups": await self._groups(call, queue),
             "peeked": peeked,
+            "behind": _behind(peeked or []) if queue.fifo else {},
             "peek": _peek_count(call),
             "peek_choices": PEEKED,
             "filter_text": call.query.get("text", "").strip(),
@@ -162,6 +163,7 @@ class QueuePages:
         target = changes.get("dead_letter_queue")
         if target is not None and not call.principal.reaches(target):
             raise Forbidden("this token has no access to that queue", field="dead_letter_queue")
+        await check_queue(self._site.engine, call, "dead_letter_queue")
         await self._queues.update(call.principal.tenant, name, changes)
         await audited(self._site.engine, call, "queue changed", name, **changes)
         return _done(name, "saved")
@@ -228,6 +230,7 @@ class QueuePages:
         if destination is not None:
             call.principal.require(Scope.MANAGE, destination)
         rate = whole_number(call.form, "rate")
+        await check_queue(self._site.engine, call, "destination")
         await self._queues.start_move(call.principal.tenant, name, destination, rate)
         await audited(self._site.engine, call, "redrive started", name, destination=destination, rate=rate)
         return _done(name, "redrive")
@@ -247,6 +250,13 @@ class QueuePages:
 def _peek_count(call: Call) -> int:
     text = call.query.get("peek", "")
     return int(text) if text in {str(choice) for choice in PEEKED} else PEEKED[0]
+
+
+def _behind(peeked: Sequence[Message]) -> dict[int, int]:
+    """Messages that wait until an earlier one of their group is deleted, and the first of the group."""
+    first: dict[str | None, int] = {}
+    found = {item.id: first.setdefault(item.group_id, item.id) for item in peeked}
+    return {waiting: head for waiting, head in found.items() if waiting != head}
 
 
 def _percent(task: MoveTask) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import limits
 from penstock.web.forms import whole_number
 
 
@@ -15,10 +14,7 @@ class NumberField:
     name: str
     label: str
     unit: str
-    bounds: tuple[int, int]
     optional: bool = False
-    fifo: bool = False
-    """Only of FIFO queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +26,14 @@ class Switch:
 
 
 NUMBERS = (
-    NumberField("visibility_timeout_s", "Visibility timeout", "s", limits.VISIBILITY_TIMEOUT_S),
-    NumberField("delay_s", "Delay", "s", limits.DELAY_S),
-    NumberField("retention_s", "Retention", "s", limits.RETENTION_S),
-    NumberField("receive_wait_s", "Wait of a receive", "s", limits.RECEIVE_WAIT_S),
-    NumberField("max_message_bytes", "Largest message", "bytes", limits.MESSAGE_BYTES),
-    NumberField("max_length", "Most messages", "empty: unlimited", limits.MAX_LENGTH, optional=True),
-    NumberField("max_receives", "Receives before dead letter", "empty: unlimited", limits.MAX_RECEIVES, optional=True),
-    NumberField("dedup_window_s", "Deduplication window", "s", limits.DEDUP_WINDOW_S),
+    NumberField("visibility_timeout_s", "Visibility timeout", "s"),
+    NumberField("delay_s", "Delay", "s"),
+    NumberField("retention_s", "Retention", "s"),
+    NumberField("receive_wait_s", "Wait of a receive", "s"),
+    NumberField("max_message_bytes", "Largest message", "bytes"),
+    NumberField("max_length", "Most messages", "empty: unlimited", optional=True),
+    NumberField("max_receives", "Receives before dead letter", "empty: unlimited", optional=True),
+    NumberField("dedup_window_s", "Deduplication window", "s"),
 )
 SWITCHES = (
     Switch("lifo", "Newest first (LIFO)", fifo=False),

@@ -108,7 +108,12 @@ class SchedulePages:
             table = self._schedules.preview(_expression(shape, text, entered.get("timezone", "")))
         except Invalid as error:
             return {"error": error.message}
-        return {"error": None, "sentence": table.sentence(), "fires": self._schedules.next_fires(table, FIRES)}
+        return {
+            "error": None,
+            "sentence": table.sentence(),
+            "timezone": table.timezone,
+            "fires": self._schedules.next_fires(table, FIRES),
+        }
 
     async def _reached(self, call: Call, scope: Scope) -> Schedule:
         call.principal.require(scope)

@@ -14,7 +14,7 @@ from penstock.web.site import Call, Page, Site, path_of
 
 STREAMS = 100
 DEAD = 50
-DONE = {"replayed": "{count} dead letters were sent again."}
+DONE = {"replayed": "{count:dead letter was|dead letters were} sent again."}
 
 
 class StreamPages:

@@ -46,14 +46,17 @@
 
   const moment = (seconds, span) => {
     const at = new Date(seconds * 1000);
-    if (span > 172800) return at.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-    return at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+    if (span > 172800) return at.toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+    return at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
   };
+
+  const whole = (plot) => plot.data.slice(1).every((values) => values.every((value) => value == null || value % 1 === 0));
 
   const options = (figure, lines) => ({
     width: figure.clientWidth - 26,
     height: 170,
     padding: [8, 8, 0, 0],
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"), // as all times of the pages
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
@@ -61,7 +64,7 @@
       { stroke: colour("faint"), grid: { show: false }, ticks: { stroke: colour("line"), size: 5 }, space: 70, size: 30,
         values: (_, ticks) => ticks.map((tick) => moment(tick, ticks[ticks.length - 1] - ticks[0])) },
       { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, size: 46, space: 32,
-        values: (_, ticks) => ticks.map((tick) => (tick >= 1e6 ? `${tick / 1e6}M` : tick >= 1e4 ? `${tick / 1e3}k` : `${tick}`)) },
+        values: (plot, ticks) => ticks.map((tick) => (tick % 1 && whole(plot) ? "" : tick >= 1e6 ? `${tick / 1e6}M` : tick >= 1e4 ? `${tick / 1e3}k` : `${tick}`)) },
     ],
     series: [{}, ...lines.map(([, tone, label]) => ({ label, stroke: colour(tone), width: 1.5, points: { size: 3 } }))],
     hooks: { setCursor: [(plot) => show(figure, lines, plot)] },
@@ -71,12 +74,12 @@
     const place = plot.cursor.idx;
     let text = "";
     if (place != null && plot.cursor.left >= 0) {
-      const at = new Date(plot.data[0][place] * 1000).toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
+      const at = new Date(plot.data[0][place] * 1000).toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
       const values = lines.map(([, , label], number) => {
         const value = plot.data[number + 1][place];
         return `${label} ${value == null ? "–" : +value.toPrecision(4)}`;
       });
-      text = `${at}: ${values.join(", ")}`;
+      text = `${at} UTC: ${values.join(", ")}`;
     }
     figure.querySelector("output").textContent = text;
   };
@@ -120,6 +123,9 @@
   addEventListener("resize", () => {
     for (const [figure, plot] of drawn) plot.setSize({ width: figure.clientWidth - 26, height: 170 });
   });
+
+  // A refused form: to the field that was wrong.
+  document.querySelector(".wrong")?.parentElement.querySelector("input, textarea, select")?.focus();
 
   showCopyButtons();
   document.addEventListener("htmx:after:swap", showCopyButtons);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 
 import httpx
 
@@ -63,7 +64,7 @@ async def test_a_dead_job_is_retried_and_a_pending_one_cancelled(server: Live, c
     pending = await enqueue(server)
     cancelled = await client.post(f"/ui/jobs/{pending}/cancel", follow_redirects=True)
 
-    assert "1 dead jobs were brought back" in retried.text
+    assert "1 dead job was brought back as a new job" in retried.text
     assert again.status_code in (404, 409)
     assert "The job was cancelled" in cancelled.text
     assert (await server.engine.jobs.get(DEFAULT_TENANT, pending)).status is JobStatus.CANCELLED
@@ -127,3 +128,25 @@ async def test_jobs_of_others_are_out_of_reach() -> None:
         counts = [one for _, one in await live.engine.jobs.counts(DEFAULT_TENANT)]
 
     assert [(one.dead, one.pending) for one in counts] == [(1, 1)]
+
+
+async def test_pending_jobs_tell_what_they_wait_for(server: Live, client: httpx.AsyncClient) -> None:
+    first = await enqueue(server)
+    run_at = server.engine.clock.now() + timedelta(hours=1)
+    later = NewJob(tenant=DEFAULT_TENANT, queue="mail", payload="{}", run_at=run_at)
+    second = await server.engine.jobs.enqueue(NewJob(tenant=DEFAULT_TENANT, queue="mail", payload="{}", after=[first]))
+    third = await server.engine.jobs.enqueue(later)
+
+    page, listed = (await client.get(f"/ui/jobs/{second.id}")).text, (await client.get("/ui/jobs")).text
+
+    assert re.search(rf'Waits for.*href="/ui/jobs/{first}"', page)
+    assert "waits for another job" in listed
+    assert "runs in 59" in listed
+    assert "to run at" in (await client.get(f"/ui/jobs/{third.id}")).text
+
+
+async def test_a_job_in_processing_shows_its_worker_in_the_list(server: Live, client: httpx.AsyncClient) -> None:
+    await enqueue(server)
+    await server.engine.jobs.lease(LeaseRequest(tenant=DEFAULT_TENANT, queue="mail", lease_s=60, workers=["worker-7"]))
+
+    assert "worker-7" in (await client.get("/ui/jobs")).text

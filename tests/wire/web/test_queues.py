@@ -241,7 +241,7 @@ async def test_selected_dead_letters_go_back(server: Live, client: httpx.AsyncCl
 
     assert all(f'name="ids" value="{number}"' in page for number in ids)
     assert answer.headers["location"] == "/ui/queues/gone?done=returned&count=2&skipped=1"
-    assert "2 messages were sent back, 1 were not visible" in (await client.get(answer.headers["location"])).text
+    assert "2 messages were sent back, 1 was not visible" in (await client.get(answer.headers["location"])).text
     assert (await engine.queues.counts(DEFAULT_TENANT, "gone")).total == 1
     wrong = await client.post(
         "/ui/queues/gone/message/return", data={"ids": "x"}, headers={"sec-fetch-site": "same-origin"}
@@ -309,3 +309,63 @@ def test_stuck_consumers_failing_endpoints_and_what_is_paused_need_attention() -
         [Problem(level=level, subject=level, text="", link="/") for level in ("note", "critical", "warning")]
     )
     assert [one.level for one in found] == ["critical", "warning", "note"]
+
+
+async def test_a_refused_setting_says_so_beside_its_field(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    page = (await client.get("/ui/queues/orders")).text
+    form = dict(re.findall(r'<input name="([a-z_]+)" inputmode="numeric" value="([^"]*)"', page)) | {"archive": "yes"}
+
+    async def refused(**changes: str) -> str:
+        answer = await client.post("/ui/queues/orders/settings", data=form | changes)
+        assert answer.status_code in (400, 404)
+        assert 'name="archive" value="yes" checked' in answer.text
+        found = re.search(r'name="([a-z_]+)"[^>]*><strong class="wrong">([^<]+)', answer.text)
+        assert found is not None
+        assert found[2] in answer.text.partition("<details")[0], "the top of the page says it too"
+        return found[1]
+
+    assert await refused(retention_s="1") == "retention_s"
+    assert await refused(max_length="many") == "max_length"
+    assert await refused(max_receives="3", dead_letter_queue="nowhere") == "dead_letter_queue"
+
+
+async def test_the_links_of_a_refused_form_lead_to_pages(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "x")
+
+    refused = (await client.post("/ui/queues/orders/send", data={"body": "x", "delay": "soon"})).text
+    links = [link.replace("&amp;", "&") for link in re.findall(r'href="([^"#]*\?(?:span|peek)=[^"]*)"', refused)]
+
+    assert len(links) == 5
+    assert [(await client.get(link)).status_code for link in links] == [200] * 5
+
+
+async def test_links_of_a_page_keep_the_rest_of_its_address(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "x")
+
+    page = (await client.get("/ui/queues/orders?span=day&peek=25&done=purged&count=3")).text
+
+    assert 'href="/ui/queues/orders?span=week&amp;peek=25"' in page
+    assert 'href="/ui/queues/orders?span=day&amp;peek=50"' in page
+
+
+async def test_what_was_done_to_one_is_told_of_one(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "a")
+
+    answer = await client.post("/ui/queues/orders/purge", data={"confirm": "orders"}, follow_redirects=True)
+
+    assert "1 message was deleted." in answer.text
+
+
+async def test_messages_behind_others_of_their_group_are_shown_as_such(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "pay.fifo", {"content_dedup": True})
+    entries = [Send(tenant=DEFAULT_TENANT, queue="pay.fifo", body=str(n), group_id=g) for n, g in enumerate("aab")]
+    first, second, _ = [(await server.engine.messages.send(entry)).id for entry in entries]
+
+    page = (await client.get("/ui/queues/pay.fifo")).text
+
+    assert re.findall(r"behind ([0-9]+)", page) == [str(first)]
+    assert page.index(f">{second}<") < page.index(f"behind {first}")
