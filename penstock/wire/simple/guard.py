@@ -23,12 +23,11 @@ def check_type(request: Request) -> None:
 class Guard:
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        self._open = authenticator.mode is Mode.OPEN
+        self.everyone = EVERYONE if authenticator.mode is Mode.OPEN else None
+        """Every caller, where no token is needed."""
 
     def remembered(self, request: Request) -> Principal | None:
-        """The caller when that needs no look-up; `Unauthorized` for one without a token where tokens are needed."""
-        if self._open:
-            return EVERYONE
+        """The caller when that needs no look-up; `Unauthorized` for one without a token."""
         return self._authenticator.remembered(request.authorization)
 
     async def principal(self, request: Request) -> Principal:

@@ -8,6 +8,7 @@ one hash are no harm: the message is in one of them.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from time import monotonic
 from zlib import crc32
 
@@ -28,6 +29,7 @@ LIST_EVERY_S = 1.0
 PAGE = 1000
 
 
+@lru_cache(1024)
 def tag_of(queue: str) -> int:
     return crc32(queue.encode()) & _TAG
 

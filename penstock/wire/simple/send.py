@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -46,11 +47,11 @@ class Sending:
 
         def finish(results: Sequence[Sent | PenstockError]) -> Response | Awaitable[Response]:
             sent = results[0]
+            if isinstance(sent, Sent):
+                return _sent(entry, sent)
             if isinstance(sent, QueueNotFound):
                 return self._send_again(principal, entry)
-            if isinstance(sent, PenstockError):
-                raise sent
-            return _sent(entry, sent)
+            raise sent
 
         return Later(self._messages.begin_send(entry), finish)
 
@@ -125,8 +126,10 @@ class Sending:
         # Four bytes are the most that a character takes.
         if len(body) > most or (4 * len(body) > most and len(body.encode(errors="replace")) > most):
             raise TooLarge(f"message_body is larger than {most} bytes", field="message_body")
-        priority = self._settings.priority if new.priority is None else new.priority
-        check_range("priority", priority, limits.PRIORITY)
+        priority = self._settings.priority
+        if new.priority is not None:
+            priority = new.priority
+            check_range("priority", priority, limits.PRIORITY)
         # None is the store's own default, and the cheaper way to ask for it.
         entry = Send(
             tenant=principal.tenant,
@@ -154,11 +157,8 @@ class Sending:
 def _sent(entry: Send, sent: Sent) -> Response:
     if sent.duplicate:
         raise duplicate_message(entry.dedup_id)
-    return Response(
-        200,
-        b'{"message_id":"%b","md5_of_message_body":"%b","sequence_number":%d}'
-        % (uuid_of(sent.id).encode(), body_md5(entry.body).encode(), _sequence(sent)),
-    )
+    found = shapes.SendResponse(uuid_of(sent.id), body_md5(entry.body), _sequence(sent))
+    return Response(200, _encode(found))
 
 
 def _sequence(sent: Sent) -> int:
@@ -166,6 +166,7 @@ def _sequence(sent: Sent) -> int:
     return sent.id if sent.sequence is None else sent.sequence
 
 
+@lru_cache(1024)
 def _check_standard_name(name: str) -> None:
     if NAME.fullmatch(name) is not None:
         return

@@ -101,7 +101,7 @@ class ReceiveRequest(Struct, kw_only=True):
     shuffle: Annotated[bool, Meta(description="A random message, not the next one.")] | None = None
 
 
-class ReceivedMessage(Struct, omit_defaults=True, kw_only=True):
+class ReceivedMessage(Struct, kw_only=True):
     message_id: str
     receipt_handle: str | UnsetType = UNSET
     message_body: str
