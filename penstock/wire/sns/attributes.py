@@ -14,7 +14,7 @@ from penstock.wire.sns.policies import (
     check_policy,
     check_redrive,
     check_size,
-    check_subscription_delivery,
+    read_subscription_delivery,
     default_policy,
     effective_subscription_delivery,
     effective_topic_delivery,
@@ -166,7 +166,7 @@ def _of_subscription(name: str, value: str, region: str, topic: str, protocol: s
     elif name == "FilterPolicy":
         _check_filter(value, scope)
     elif name == "DeliveryPolicy" and value:
-        check_subscription_delivery(value)
+        value = read_subscription_delivery(value)
     elif name == "RedrivePolicy" and value:
         check_redrive(value, region, fifo=topic.endswith(".fifo") and endpoint.endswith(".fifo"))
     if name != "FilterPolicy":

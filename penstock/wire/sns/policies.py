@@ -41,6 +41,14 @@ CONTENT_TYPES = frozenset(
      "application/atom+xml", "application/octet-stream", "application/x-www-form-urlencoded"}
 )  # fmt: skip
 
+_SUBSCRIPTION_DELIVERY = {
+    "healthyRetryPolicy": None,
+    "sicklyRetryPolicy": None,
+    "throttlePolicy": None,
+    "requestPolicy": None,
+    "guaranteed": False,
+}
+
 _BOUNDS = {
     "minDelayTarget": (1, 3600),
     "maxDelayTarget": (1, 3600),
@@ -163,13 +171,15 @@ def read_topic_delivery(text: str) -> str:
     return encoded({"http": kept})
 
 
-def check_subscription_delivery(text: str) -> None:
+def read_subscription_delivery(text: str) -> str:
+    """The policy as it is kept: with every member, in the order of AWS."""
     found = _delivery(text)
-    if found.keys() - {"healthyRetryPolicy", "sicklyRetryPolicy", "throttlePolicy", "requestPolicy", "guaranteed"}:
+    if found.keys() - _SUBSCRIPTION_DELIVERY.keys():
         raise BadAttribute("DeliveryPolicy: unexpected fields")
     _check_retries(found.get("healthyRetryPolicy"), "healthyRetryPolicy", whole=True)
     _check_throttle(found.get("throttlePolicy"), "throttlePolicy")
     _check_request(found.get("requestPolicy"), "requestPolicy")
+    return encoded(_SUBSCRIPTION_DELIVERY | found)
 
 
 def effective_topic_delivery(text: str | None) -> str:

@@ -153,6 +153,17 @@ async def test_a_delivery_policy_is_shown_whole(sns: Sns, given: Any, shown: Any
     assert json.loads((await sns.topic_attributes(topic))["DeliveryPolicy"]) == shown
 
 
+async def test_the_delivery_policy_of_a_subscription_is_shown_whole(sns: Sns) -> None:
+    request = {"headerContentType": "text/csv"}
+    topic = await sns.topic()
+
+    arn = await sns.subscribe(topic, WEB, "https", DeliveryPolicy=json.dumps({"requestPolicy": request}))
+
+    whole = {"healthyRetryPolicy": None, "sicklyRetryPolicy": None, "throttlePolicy": None, "requestPolicy": request}
+    shown = json.loads((await sns.subscription_attributes(arn))["DeliveryPolicy"])
+    assert shown == whole | {"guaranteed": False}
+
+
 async def test_a_queue_in_another_region_receives(live: Live, sns: Sns) -> None:
     away = Sqs(connect(live.url, "eu-west-1", "sqs"))
     home = Sqs(connect(live.url, service="sqs"))
