@@ -14,11 +14,11 @@ from penstock.wire.sns.policies import (
     check_policy,
     check_redrive,
     check_size,
-    read_subscription_delivery,
     default_policy,
     effective_subscription_delivery,
     effective_topic_delivery,
     encoded,
+    read_subscription_delivery,
     read_topic_delivery,
 )
 

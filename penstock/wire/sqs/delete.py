@@ -86,6 +86,8 @@ class Finishing:
     async def change(self, call: Call, given: ChangeMessageVisibility) -> None:
         name = queue_name(call, given.queue_url)
         call.principal.require(Scope.RECEIVE, name)
+        if given.receipt_handle and given.visibility_timeout is None:
+            raise missing("VisibilityTimeout")
         handle = await self._handle(call, name, given.receipt_handle)
         timeout_s = _timeout(given.visibility_timeout, "VisibilityTimeout")
         outcome, _ = await self._messages.change_visibility(handle, timeout_s)

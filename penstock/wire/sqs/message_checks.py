@@ -153,12 +153,14 @@ def _checked_attribute(name: str, attribute: SentAttribute) -> tuple[str, str | 
         )
     if len(kind.encode()) > 256:
         raise invalid("Message (user) attribute types must be shorter than 256 Bytes")
+    if attribute.string_value and attribute.binary_value:
+        raise invalid(f"Message (user) attribute '{name}' must have a single value.")
     if found[1] == "Binary":
         if not attribute.binary_value:
-            raise _empty(name, "Binary")
+            raise _no_value(name, found[1], "Binary", other=attribute.string_value)
         return kind, attribute.binary_value
     if not attribute.string_value:
-        raise _empty(name, "String")
+        raise _no_value(name, found[1], "String", other=attribute.binary_value)
     return kind, _checked_text(name, found[1], attribute.string_value)
 
 
@@ -185,10 +187,15 @@ def _check_attribute_name(name: str) -> None:
             "You can't use message attribute names beginning with 'AWS.' or 'Amazon.'. "
             "These strings are reserved for internal use. Additionally, they cannot start or end with '.'."
         )
+    if ".." in name:
+        raise invalid("Message (user) attribute name must not have successive '.' characters.")
 
 
-def _empty(name: str, kind: str) -> AwsError:
-    return invalid(f"Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'.")
+def _no_value(name: str, kind: str, field: str, *, other: str | bytes | None) -> AwsError:
+    """`other` is the value in the field that is not for this kind."""
+    if other:
+        return invalid(f"Message (user) attribute '{name}' with type '{kind}' must use field '{field}'.")
+    return invalid(f"Message (user) attribute '{name}' must contain a non-empty value of type '{field}'.")
 
 
 def _add_system_attributes(checked: Checked, given: Mapping[str, SentAttribute]) -> None:

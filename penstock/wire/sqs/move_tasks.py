@@ -13,7 +13,7 @@ from penstock.errors import Conflict, QueueNotFound
 from penstock.model import MoveState, MoveTask, Scope
 from penstock.model.arns import parse_arn, queue_arn
 from penstock.model.uuids import number_of, uuid_of
-from penstock.wire.aws.errors import AwsError, invalid, invalid_value, missing
+from penstock.wire.aws.errors import AwsError, invalid, missing
 from penstock.wire.aws.gateway import Call
 from penstock.wire.sqs import types as shapes
 from penstock.wire.sqs.errors import sqs_error
@@ -48,11 +48,12 @@ class MoveActions:
         if not await self._queues.dead_letter_sources(call.tenant, source):
             raise invalid("Source queue must be configured as a Dead Letter Queue.")
         if destination == source:
-            raise invalid("Source queue and destination queue cannot be the same.")
+            raise invalid("Source queue arn and destination queue arn cannot be the same.")
+        if destination is not None and destination.endswith(".fifo") != source.endswith(".fifo"):
+            raise invalid("The source queue and destination queue must be of the same queue type.")
         rate = given.max_number_of_messages_per_second
-        if rate is not None and not RATE[0] <= rate <= RATE[1]:
-            reason = f"Must be between {RATE[0]} and {RATE[1]}, if provided."
-            raise invalid_value(rate, "MaxNumberOfMessagesPerSecond", reason)
+        if rate is not None:
+            _check_between(rate, RATE, "MaxNumberOfMessagesPerSecond")
         task = await self._queues.start_move(call.tenant, source, destination, rate)
         return shapes.TaskStarted(task_handle=_encode(task, call.region))
 
@@ -79,8 +80,7 @@ class MoveActions:
         source = await self._queue(call, given.source_arn, "SourceArn")
         call.principal.require(Scope.READ, source)
         limit = 1 if given.max_results is None else given.max_results
-        if not 1 <= limit <= MOST_TASKS:
-            raise invalid_value(limit, "MaxResults", f"Must be between 1 and {MOST_TASKS}, if provided.")
+        _check_between(limit, (1, MOST_TASKS), "MaxResults")
         tasks = await self._queues.list_moves(call.tenant, source, limit)
         return shapes.TaskList(results=[_task(task, call.region) for task in tasks] or None)
 
@@ -98,6 +98,12 @@ class MoveActions:
         except QueueNotFound:
             raise _absent(parameter) from None
         return name
+
+
+def _check_between(number: int, bounds: tuple[int, int], parameter: str) -> None:
+    if not bounds[0] <= number <= bounds[1]:
+        reason = f"You must enter a number that's between {bounds[0]} and {bounds[1]}."
+        raise invalid(f"Value for parameter {parameter} is invalid. Reason: {reason}")
 
 
 def _absent(parameter: str) -> AwsError:
@@ -119,7 +125,13 @@ def _task(task: MoveTask, region: str) -> shapes.Task:
         max_number_of_messages_per_second=task.rate,
         approximate_number_of_messages_moved=task.moved,
         approximate_number_of_messages_to_move=task.to_move,
-        # The engine says it in words; AWS gives the code of what went wrong, and only this can.
-        failure_reason="AWS.SimpleQueueService.NonExistentQueue" if task.failure is not None else None,
+        failure_reason=_failure_reason(task),
         started_timestamp=int(task.started_at.timestamp() * 1000),
     )
+
+
+def _failure_reason(task: MoveTask) -> str | None:
+    """The engine says it in words. AWS gives a code: the destination is gone, or a message has no way back."""
+    if task.failure is None:
+        return None
+    return "CouldNotDetermineMessageSource" if task.destination is None else "AWS.SimpleQueueService.NonExistentQueue"

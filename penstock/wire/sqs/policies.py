@@ -17,6 +17,13 @@ MAX_RECEIVES = (1, 1000)
 MOST_SOURCES = 10
 MOST_STATEMENTS = 20
 POLICY_BYTES = 8192
+POLICY_VERSIONS = ("2008-10-17", "2012-10-17")
+POLICY_MEMBERS = frozenset({"Version", "Id", "Statement"})
+STATEMENT_MEMBERS = frozenset(
+    {
+        "Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition"
+    }
+)  # fmt: skip
 MOST_ACTIONS = 7
 SHARED_ACTIONS = frozenset(
     {
@@ -65,9 +72,7 @@ def check_policy(text: str) -> None:
     if not text:
         return
     document = _document(text)
-    statements = document.get("Statement") if document is not None else None
-    if isinstance(statements, dict):
-        statements = [statements]
+    statements = _statements(document) if document is not None and _is_policy(document) else None
     if not isinstance(statements, list) or not statements or not all(map(_is_statement, statements)):
         raise sqs_error("InvalidAttributeValue", "Invalid value for the parameter Policy.")
     _check_size(text, len(statements))
@@ -82,8 +87,16 @@ def _check_size(policy: str, statements: int) -> None:
         raise sqs_error("OverLimit", f"The submitted policy has {size} bytes, max allowed is {POLICY_BYTES}")
 
 
+def _is_policy(document: dict[str, Any]) -> bool:
+    return POLICY_MEMBERS.issuperset(document) and document.get("Version", POLICY_VERSIONS[0]) in POLICY_VERSIONS
+
+
 def _is_statement(statement: Any) -> bool:
-    return isinstance(statement, dict) and statement.get("Effect") in ("Allow", "Deny")
+    return (
+        isinstance(statement, dict)
+        and STATEMENT_MEMBERS.issuperset(statement)
+        and statement.get("Effect") in ("Allow", "Deny")
+    )
 
 
 def with_permission(policy: str | None, label: str, accounts: Sequence[str], actions: Sequence[str], arn: str) -> str:

@@ -18,6 +18,8 @@ from penstock.wire.sqs.policies import MOST_ACTIONS, OWNER_ACTIONS, SHARED_ACTIO
 MOST_TAGS = 50
 TAG_KEY = (1, 128)
 TAG_VALUE = (0, 256)
+TAG_CHARACTERS = re.compile(r"[\w\s.:/=+\-@]*")
+_SYMBOLS = "may only contain unicode letters, digits, whitespace, or one of these symbols: _ . : / = + - @"
 LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -105,7 +107,8 @@ def check_tags(given: Mapping[str, str], have: Mapping[str, str], queue: str) ->
             raise invalid("Tag values must be between 0 and 256 characters in length.")
         if key.lower().startswith("aws:"):
             raise invalid("Tag keys cannot begin with aws:.")
-        if "\0" in key or "\0" in value:
-            raise invalid("Tag keys and values cannot contain the character NUL.")
+        for what, text in (("keys", key), ("values", value)):
+            if TAG_CHARACTERS.fullmatch(text) is None:
+                raise invalid(f"Tag {what} {_SYMBOLS}")
     if len(have.keys() | given.keys()) > MOST_TAGS:
         raise invalid(f"Too many tags added for queue {queue}.")

@@ -370,6 +370,19 @@ class TestMoveTasks:
         assert task["Status"] == "FAILED"
         assert task["FailureReason"] == "AWS.SimpleQueueService.NonExistentQueue"
 
+    async def test_fail_when_a_message_was_sent_to_the_dead_letter_queue_itself(self, sqs: Sqs, live: Live) -> None:
+        dead = await sqs.queue()
+        policy = json.dumps({"deadLetterTargetArn": await sqs.arn(dead), "maxReceiveCount": 1})
+        await sqs.queue(RedrivePolicy=policy)
+        await sqs.send(dead, "a")
+        await sqs.call("start_message_move_task", SourceArn=await sqs.arn(dead))
+
+        await live.engine.queues.run_moves()
+
+        [task] = await self.tasks(sqs, dead)
+        assert (task["Status"], task["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
+        assert (task["ApproximateNumberOfMessagesMoved"], task["ApproximateNumberOfMessagesToMove"]) == (0, 1)
+
     async def test_keep_the_order_of_a_group(self, sqs: Sqs, live: Live, clock: FakeClock) -> None:
         source, dead = await self.dead(sqs, clock, "g-1", "g-2", "g-3", fifo=True)
 

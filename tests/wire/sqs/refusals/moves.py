@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from tests.wire.sqs.refusals.rows import Rows, arn, must_contain, value
+from tests.wire.sqs.refusals.rows import Rows, arn, must_contain
 
 ARN_FORM = "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
 
@@ -18,6 +18,7 @@ def handle(**members: str) -> str:
 
 
 UUID = "3ee0bb5e-d13b-8d3d-a545-f4914f6cdd1d"
+BETWEEN = "Value for parameter {} is invalid. Reason: You must enter a number that's between 1 and {}."
 ABSENT = "The resource that you specified for the {} parameter doesn't exist."
 row("StartMessageMoveTask", {}, "Missing", must_contain("SourceArn"))
 row("ListMessageMoveTasks", {}, "Missing", must_contain("SourceArn"))
@@ -34,7 +35,14 @@ row(
     "StartMessageMoveTask", {"SourceArn": arn("dead"), "DestinationArn": "dummy"}, "Invalid",
     f"You must use this format to specify the DestinationArn: {ARN_FORM}",
 )  # fmt: skip
-row("StartMessageMoveTask", {"SourceArn": arn("dead"), "DestinationArn": arn("dead")}, "Invalid", None)
+row(
+    "StartMessageMoveTask", {"SourceArn": arn("dead"), "DestinationArn": arn("dead")}, "Invalid",
+    "Source queue arn and destination queue arn cannot be the same.",
+)  # fmt: skip
+row(
+    "StartMessageMoveTask", {"SourceArn": arn("dead"), "DestinationArn": arn("q.fifo")}, "Invalid",
+    "The source queue and destination queue must be of the same queue type.",
+)  # fmt: skip
 row(
     "StartMessageMoveTask", {"SourceArn": arn("q")}, "Invalid",
     "Source queue must be configured as a Dead Letter Queue.",
@@ -42,12 +50,12 @@ row(
 for number in (0, 501):
     row(
         "StartMessageMoveTask", {"SourceArn": arn("dead"), "MaxNumberOfMessagesPerSecond": number}, "Invalid",
-        value(number, "MaxNumberOfMessagesPerSecond", "Must be between 1 and 500, if provided."),
+        BETWEEN.format("MaxNumberOfMessagesPerSecond", 500),
     )  # fmt: skip
 for number in (0, 11):
     row(
         "ListMessageMoveTasks", {"SourceArn": arn("dead"), "MaxResults": number}, "Invalid",
-        value(number, "MaxResults", "Must be between 1 and 10, if provided."),
+        BETWEEN.format("MaxResults", 10),
     )  # fmt: skip
 row("CancelMessageMoveTask", {}, "Missing", must_contain("TaskHandle"))
 for bad in ("garbage", "AAAA", handle(taskId="x"), base64.b64encode(b"{").decode()):

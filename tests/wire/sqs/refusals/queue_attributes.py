@@ -64,7 +64,16 @@ row("GetQueueAttributes", Q | {"AttributeNames": ["Colour"]}, "AttributeName", "
 
 # Documents among the attributes
 
-for bad in ("x", "[]", "5", "{}", '{"Statement": []}', '{"Statement": [{"Effect": "Maybe"}]}'):
+STATEMENT: dict[str, Any] = {"Effect": "Allow", "Principal": "*", "Action": "SQS:SendMessage", "Resource": arn("q")}
+BAD_POLICIES: list[dict[str, Any]] = [
+    {},
+    {"Statement": []},
+    {"Statement": [STATEMENT | {"Effect": "Maybe"}]},
+    {"Statement": [STATEMENT | {"Colour": "red"}]},
+    {"Statement": STATEMENT, "Colour": "red"},
+    {"Statement": STATEMENT, "Version": "2024-10-17"},
+]
+for bad in ("x", "[]", "5", *map(json.dumps, BAD_POLICIES)):
     attribute("Policy", bad, "AttributeValue", "Invalid value for the parameter Policy.")
 attribute(
     "Policy", json.dumps({"Statement": [{"Effect": "Allow"}] * 21}), "OverLimit",

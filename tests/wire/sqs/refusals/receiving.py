@@ -49,4 +49,5 @@ row(
     "ChangeMessageVisibility", Q | {"ReceiptHandle": "HANDLE", "VisibilityTimeout": 43_201}, "Invalid",
     value(43_201, "VisibilityTimeout", "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"),
 )  # fmt: skip
+row("ChangeMessageVisibility", Q | {"ReceiptHandle": "garbage"}, "Missing", must_contain("VisibilityTimeout"))
 row("ChangeMessageVisibility", Q | {"ReceiptHandle": "GONE", "VisibilityTimeout": 1}, "Invalid", None)

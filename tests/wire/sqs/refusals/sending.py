@@ -88,6 +88,15 @@ for bad in ("AWS.x", "aws.x", "Amazon.x", "AMAZON.x", ".x", "x."):
 sent({"a": text_attribute("")}, "Message (user) attribute 'a' must contain a non-empty value of type 'String'.")
 sent({"a": {"DataType": "String"}}, "Message (user) attribute 'a' must contain a non-empty value of type 'String'.")
 sent({"a": {"DataType": "Binary"}}, "Message (user) attribute 'a' must contain a non-empty value of type 'Binary'.")
+sent({"x..y": text_attribute()}, "Message (user) attribute name must not have successive '.' characters.")
+TWO_VALUES = {"StringValue": "v", "BinaryValue": b"v"}
+for kind, field in {"String": "String", "Number": "String", "Binary": "Binary"}.items():
+    sent({"a": {"DataType": kind} | TWO_VALUES}, "Message (user) attribute 'a' must have a single value.")
+    other = "BinaryValue" if field == "String" else "StringValue"
+    sent(
+        {"a": {"DataType": kind, other: TWO_VALUES[other]}},
+        f"Message (user) attribute 'a' with type '{kind}' must use field '{field}'.",
+    )
 sent({"a": {"StringValue": "v"}}, "The message attribute 'a' must contain non-empty message attribute type.")
 for bad in ("Text", "string", "Strings", "Float.Number"):
     sent(

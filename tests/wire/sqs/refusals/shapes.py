@@ -6,21 +6,24 @@ from tests.wire.sqs.refusals.rows import Q, Row, Rows
 
 ROWS = Rows()
 row = ROWS.row
+STRUCTURE = "Start of structure or map found where not expected."
+COLLECTION = "Unrecognized collection type class java.lang.String"
 
 for action, given, message in (
     ("SendMessage", Q | {"MessageBody": 5}, "NUMBER_VALUE can not be converted to a String"),
     ("SendMessage", Q | {"MessageBody": True}, "TRUE_VALUE can not be converted to a String"),
     ("SendMessage", Q | {"MessageBody": []}, "Start of list found where not expected"),
-    ("SendMessage", Q | {"MessageBody": {}}, "Start of structure or map found where not expected."),
+    ("SendMessage", Q | {"MessageBody": {}}, STRUCTURE),
     ("SendMessage", {"QueueUrl": 7, "MessageBody": "x"}, "NUMBER_VALUE can not be converted to a String"),
     ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": "1"}, "STRING_VALUE can not be converted to an Integer"),
     ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": 1.5}, "NUMBER_VALUE can not be converted to an Integer"),
     ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": []}, "Start of list found where not expected"),
-    ("ReceiveMessage", Q | {"AttributeNames": {}}, "Start of structure or map found where not expected."),
+    ("ReceiveMessage", Q | {"AttributeNames": {}}, STRUCTURE),
     ("ReceiveMessage", Q | {"AttributeNames": [1]}, "NUMBER_VALUE can not be converted to a String"),
-    ("CreateQueue", {"QueueName": "x", "Attributes": {"DelaySeconds": {}}}, None),
+    ("CreateQueue", {"QueueName": "x", "Attributes": {"DelaySeconds": {}}}, STRUCTURE),
+    ("CreateQueue", {"QueueName": "x", "Attributes": {"DelaySeconds": []}}, COLLECTION),
     ("CreateQueue", {"QueueName": "x", "Attributes": []}, "Start of list found where not expected"),
-    ("SendMessageBatch", Q | {"Entries": {}}, "Start of structure or map found where not expected."),
+    ("SendMessageBatch", Q | {"Entries": {}}, STRUCTURE),
     ("SendMessageBatch", Q | {"Entries": [[]]}, "Start of list found where not expected"),
     (
         "SendMessage",
@@ -37,6 +40,6 @@ QUERY_ROWS = [
         "STRING_VALUE can not be converted to an Integer",
     ),
     Row("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": "1.5"}, "Malformed", None),
-    Row("SendMessage", Q | {"MessageBody.1": "x"}, "Malformed", "Start of structure or map found where not expected."),
+    Row("SendMessage", Q | {"MessageBody.1": "x"}, "Malformed", STRUCTURE),
     Row("CreateQueue", {"QueueName": "x", "Attribute.1.Value": "5"}, "Malformed", None),
 ]

@@ -13,6 +13,10 @@ for bad in ("", "x" * 129):
     row("TagQueue", Q | {"Tags": {bad: "v"}}, "Invalid", "Tag keys must be between 1 and 128 characters in length.")
 row("TagQueue", Q | {"Tags": {"a": "x" * 257}}, "Invalid", "Tag values must be between 0 and 256 characters in length.")
 row("TagQueue", Q | {"Tags": {"aws:a": "x"}}, "Invalid", None)
+SYMBOLS = "may only contain unicode letters, digits, whitespace, or one of these symbols: _ . : / = + - @"
+for bad in ("a!", "a#b", "*", "a\0"):
+    row("TagQueue", Q | {"Tags": {bad: "v"}}, "Invalid", f"Tag keys {SYMBOLS}")
+    row("TagQueue", Q | {"Tags": {"a": bad}}, "Invalid", f"Tag values {SYMBOLS}")
 row("UntagQueue", Q, "Missing", must_contain("TagKeys"))
 row(
     "UntagQueue", Q | {"TagKeys": []}, "Invalid", "Tag keys must be between 1 and 128 characters in length.", query=""
