@@ -20,6 +20,7 @@ from penstock.errors import Unavailable
 from penstock.store.postgres.backups import copy_cluster
 from penstock.store.postgres.embedded import binaries
 from penstock.store.postgres.embedded import server as embedded
+from penstock.store.postgres.embedded.process import Process
 from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
 from tests.cluster import FAST
 
@@ -319,3 +320,15 @@ def test_a_copy_starts_on_the_machine_of_the_running_original(tmp_path: Path) ->
     finally:
         copy.stop()
         original.stop()
+
+
+def test_a_full_disk_neither_stops_the_log_nor_fills_the_output(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "postgres.log").symlink_to("/dev/full")
+    process = Process([sys.executable, "-c", "for n in range(50): print('line', n)"], tmp_path)
+    wait_until(lambda: not process.running())
+    process.end()
+
+    assert process.tail().endswith("line 49")
+    assert capfd.readouterr().err == ""

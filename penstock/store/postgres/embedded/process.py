@@ -20,6 +20,12 @@ from penstock.store.postgres.embedded import launch
 from penstock.store.postgres.embedded.binaries import Account
 
 
+class LogFile(logging.handlers.RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """The usual handler prints a stack for each line that a full disk does not take."""
+        raise
+
+
 class Process:
     """A running server: its log goes through a thread of ours into files of bounded size.
 
@@ -85,9 +91,7 @@ class Process:
         popen.wait()
 
     def _log(self, output: IO[bytes]) -> None:
-        handler = logging.handlers.RotatingFileHandler(
-            self._file, maxBytes=self.LOG_BYTES, backupCount=self.LOG_FILES - 1, encoding="utf-8"
-        )
+        handler = LogFile(self._file, maxBytes=self.LOG_BYTES, backupCount=self.LOG_FILES - 1, encoding="utf-8")
         try:
             for line in output:
                 text = line.decode(errors="replace").rstrip("\n")
@@ -95,7 +99,8 @@ class Process:
                 with suppress(OSError):  # a full disk must not stop us from draining the pipe
                     handler.emit(logging.makeLogRecord({"msg": text}))
         finally:
-            handler.close()
+            with suppress(OSError):  # it may still have bytes to write
+                handler.close()
 
 
 def launched(command: list[str], account: Account, directory: Path) -> list[str]:
