@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ from tests.fire.load import events, jobs, queues
 from tests.fire.load.doors import Rest, name_of
 from tests.fire.site import Access
 
+SCHEDULE = "tick"
 PATIENCE_S = 120.0
 """How long nothing may change before the drain gives up."""
 AT_ONCE = 1000
@@ -47,7 +49,7 @@ class Drain:
         return self._other if queue == queues.OTHER else self._rest
 
     def run(self, roles: tuple[str, ...]) -> None:
-        self._rest.ask("PATCH", "/v1/schedules/tick", {"status": "paused"})
+        self._pause()
         self._until("queues", self._queues)
         self._until("webhooks", self._webhooks)
         if "jobs" in roles:
@@ -55,6 +57,11 @@ class Drain:
         if "sink" in roles:
             self._streams()
         self._metrics()
+
+    def _pause(self) -> None:
+        number = self._recorder.begin("pause", SCHEDULE, {"at": datetime.now(UTC).isoformat()})
+        self._rest.ask("PATCH", f"/v1/schedules/{SCHEDULE}", {"status": "paused"})
+        self._recorder.end(number, "ok")
 
     def _until(self, what: str, finished: Callable[[], bool]) -> None:
         """What does not end in time is left to the checks."""

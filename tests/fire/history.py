@@ -21,6 +21,12 @@ from typing import Any, Literal, NamedTuple, Self
 Outcome = Literal["ok", "fail", "unknown"]
 """`fail` is certain: nothing was changed. `unknown` may have taken effect or not."""
 
+Key = tuple[str, str]
+"""A queue, and what names a message in it."""
+
+LATE_S = 30.0
+"""A server may carry out a request so long after its client gave up, at most."""
+
 Classify = Callable[[Exception], Outcome]
 
 
@@ -70,6 +76,7 @@ class Delivery:
     attributes: dict[str, str]
     place: int
     group: str | None = None
+    receipt: Any = None
     headers: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -177,7 +184,7 @@ class History:
             for place, each in enumerate(call.result if call.outcome == "ok" else []):
                 delivery = Delivery(
                     call, key_of(each["body"]), each["id"], each["count"], each["body"], each.get("attributes") or {},
-                    place, each.get("group"), each.get("headers") or {},
+                    place, each.get("group"), each.get("receipt"), each.get("headers") or {},
                 )  # fmt: skip
                 found.setdefault((call.target, delivery.key), []).append(delivery)
         for deliveries in found.values():
@@ -209,6 +216,20 @@ class History:
     @cached_property
     def faults(self) -> list[Call]:
         return self.of("fault")
+
+    def unanswered(self, queue: str, since: float, until: float) -> list[Call]:
+        """Receives whose client never learned what they claimed, which they may have done in this time."""
+        return [
+            call for call in self._unanswered.get(queue, []) if call.began <= until and call.ended + LATE_S >= since
+        ]
+
+    @cached_property
+    def _unanswered(self) -> dict[str, list[Call]]:
+        found: dict[str, list[Call]] = {}
+        for call in self.of("receive"):
+            if call.outcome == "unknown":
+                found.setdefault(call.target, []).append(call)
+        return found
 
     def crashed(self, since: float, until: float) -> bool:
         """Whether PostgreSQL crashed in this time, so that claims may have been forgotten."""

@@ -17,7 +17,7 @@ from uuid import uuid4
 from penstock.engine import Engine
 from penstock.errors import PenstockError
 from penstock.model import Handle, Outcome, Receive, Received, Send, Sent
-from penstock.model.jobs import Completion, JobOutcome, Leased, LeaseRequest
+from penstock.model.jobs import Completion, Heartbeat, JobOutcome, Leased, LeaseRequest, NewJob
 from penstock.model.schedules import Fired, Firing, headers_of, mark
 from penstock.model.streams import EventBatch
 from penstock.store import Store
@@ -283,7 +283,132 @@ def stores_every_message_twice(engine: Engine) -> None:
     _swap(engine.store, "send_many", make)
 
 
+@mutant("lost")
+def loses_the_last_of_a_shared_statement(engine: Engine) -> None:
+    """Only where several callers send at the same moment, and only one of them."""
+
+    def make(plain: Verb) -> Verb:
+        async def send_many(entries: Sequence[Send], now: datetime) -> list[Sent]:
+            sent: list[Sent] = await plain(entries[: max(len(entries) - 1, 1)], now)
+            return [*sent, *(Sent(id=2**40) for _ in entries[len(sent) :])]
+
+        return send_many
+
+    _swap(engine.store, "send_many", make)
+
+
+@mutant("lost")
+def deletes_what_comes_again(engine: Engine) -> None:
+    """A message that was received before is delivered at most once more."""
+
+    def make(plain: Verb) -> Verb:
+        async def receive_many(requests: Sequence[Receive], now: datetime) -> Any:
+            answers = await plain(requests, now)
+            for request, answer in zip(requests, answers, strict=True):
+                again = [message for message in answer.messages if message.receives > 1]
+                gone = [Handle(tenant=request.tenant, queue=request.queue, id=each.id, lease=None) for each in again]
+                if gone and not request.queue.endswith(".fifo"):
+                    await engine.store.delete_many(gone, now)
+            return answers
+
+        return receive_many
+
+    _swap(engine.store, "receive_many", make)
+
+
+@mutant("receive count")
+def counts_later_receives_twice(engine: Engine) -> None:
+    def more(queue: str, received: Received) -> Received:
+        changed = [replace(each, receives=each.receives + (each.receives > 1)) for each in received.messages]
+        return Received(changed, received.next_due_at)
+
+    _change_received(engine.store, more)
+
+
+@mutant("two holders")
+def answers_a_message_twice_at_once(engine: Engine) -> None:
+    def twice(queue: str, received: Received) -> Received:
+        more = [replace(each, receives=each.receives + 1) for each in received.messages[:1]]
+        return Received([*received.messages, *more], received.next_due_at)
+
+    _change_received(engine.store, twice)
+
+
+@mutant("two holders")
+def confirms_changes_of_the_timeout_without_making_them(engine: Engine) -> None:
+    def make(plain: Verb) -> Verb:
+        async def change_visibility_many(changes: Sequence[tuple[Handle, int]], now: datetime) -> Any:
+            return [(Outcome.DONE, now + timedelta(seconds=seconds)) for _, seconds in changes]
+
+        return change_visibility_many
+
+    _swap(engine.store, "change_visibility_many", make)
+
+
+@mutant("altered")
+def mixes_groups_up(engine: Engine) -> None:
+    """The second of the messages that are received together is said to be of another group."""
+
+    def mix(queue: str, received: Received) -> Received:
+        for message in received.messages[1:2]:
+            message.group_id = message.group_id and "other"
+        return received
+
+    _change_received(engine.store, mix)
+
+
+@mutant("duplicate")
+def copies_dead_letters(engine: Engine) -> None:
+    """Who receives a dead letter for the first time leaves another one behind."""
+    known: set[str] = set()
+
+    def make(plain: Verb) -> Verb:
+        async def receive_many(requests: Sequence[Receive], now: datetime) -> Any:
+            answers = await plain(requests, now)
+            for request, answer in zip(requests, answers, strict=True):
+                for message in answer.messages if request.queue == "dead" else []:
+                    copied = Send(tenant=request.tenant, queue="dead", body=message.body, attributes=message.attributes)
+                    if message.body not in known:
+                        known.add(message.body)
+                        await engine.store.send_many([copied], now)
+            return answers
+
+        return receive_many
+
+    _swap(engine.store, "receive_many", make)
+
+
 # Jobs
+
+
+@mutant("two leases")
+def shortens_leases_after_a_failure(engine: Engine) -> None:
+    """The first attempt of each job is sound."""
+    jobs: JobStore = engine.store.jobs
+
+    def make(lease_many: Verb) -> Verb:
+        async def shortened(requests: Sequence[LeaseRequest], now: datetime) -> Any:
+            answers: list[Leased] = await lease_many(requests, now)
+            for request, answer in zip(requests, answers, strict=True):
+                again = [job for job in answer.jobs if job.retry_count]
+                beats = [Heartbeat(tenant=request.tenant, id=job.id, token=job.token, lease_s=1) for job in again]
+                await jobs.beat_many(beats, now - timedelta(seconds=1))
+            return answers
+
+        return shortened
+
+    _swap(jobs, "lease_many", make)
+
+
+@mutant("after")
+def ignores_what_a_job_comes_after(engine: Engine) -> None:
+    def make(plain: Verb) -> Verb:
+        async def enqueue_many(entries: Sequence[NewJob], now: datetime) -> Any:
+            return await plain([replace(entry, after=()) for entry in entries], now)
+
+        return enqueue_many
+
+    _swap(engine.store.jobs, "enqueue_many", make)
 
 
 @mutant("stale token")
@@ -407,6 +532,36 @@ def leaves_out_fires(engine: Engine) -> None:
     _swap(engine.store.schedules, "fire", make)
 
 
+@mutant("not fired")
+def stops_firing_after_a_restart(engine: Engine) -> None:
+    """A node that was started again fires three times more."""
+    left = 3
+
+    def make(plain: Verb) -> Verb:
+        async def fire(firings: Sequence[Firing], now: datetime) -> Any:
+            nonlocal left
+            left -= 1
+            return await plain(firings, now) if left >= 0 else []
+
+        return fire
+
+    _swap(engine.store.schedules, "fire", make)
+
+
+@mutant("webhook")
+def makes_attempts_on_every_node(engine: Engine) -> None:
+    """Each request goes out twice at the same moment."""
+
+    def make(plain: Verb) -> Verb:
+        async def ask(delivery: object) -> Any:
+            await plain(delivery)
+            return await plain(delivery)
+
+        return ask
+
+    _swap(engine.webhooks, "_ask", make)
+
+
 @mutant("webhook")
 def marks_webhooks_before_they_are_sent(engine: Engine) -> None:
     def make(plain: Verb) -> Verb:
@@ -448,6 +603,29 @@ def forgets_acknowledgements_of_batches(engine: Engine) -> None:
         return ack
 
     _swap(engine.store.streams, "ack", make)
+
+
+@mutant("event twice", streams=True)
+def repeats_an_event_in_the_next_batch(engine: Engine) -> None:
+    """The last event of a batch is the first of the next one, which is acknowledged as well."""
+    streams: StreamStore = engine.store.streams
+    last: dict[tuple[Any, ...], tuple[int, Any]] = {}
+
+    def make(plain: Verb) -> Verb:
+        async def receive(tenant: Any, name: str, consumer: str, limit: int) -> Any:
+            batch: EventBatch | None = await plain(tenant, name, consumer, limit)
+            if batch is None or not batch.events:
+                return batch
+            key = (tenant, name, consumer)
+            before = last.get(key)
+            last[key] = (batch.id, batch.events[-1])
+            if before is None or before[0] == batch.id:
+                return batch
+            return replace(batch, events=[before[1], *batch.events])
+
+        return receive
+
+    _swap(streams, "receive", make)
 
 
 def break_engines(name: str) -> None:

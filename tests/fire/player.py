@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,7 +14,7 @@ from penstock.errors import JobNotFound, LeaseStale
 from penstock.loops.deliverer import Deliverer
 from penstock.loops.scheduler import Scheduler
 from penstock.model import Handle, Message, Outcome, Receive, Send, TenantId
-from penstock.model.jobs import Completion, JobLimits, LeasedJob, LeaseRequest, NewJob
+from penstock.model.jobs import Completion, Failure, JobLimits, LeasedJob, LeaseRequest, NewJob
 from penstock.model.schedules import TargetKind
 from penstock.model.topics import NewSubscription, Publish
 from penstock.store import Store
@@ -56,9 +57,9 @@ class Player:
         self._calls.append(Call(op, target, began, self._clock.now().timestamp(), "ok", given, result, "script"))
         return result
 
-    def note(self, op: str, target: str, **given: Any) -> None:
+    def note(self, op: str, target: str, result: Any = None, **given: Any) -> None:
         now = self._clock.now().timestamp()
-        self._calls.append(Call(op, target, now, now, "ok", given, process="script"))
+        self._calls.append(Call(op, target, now, now, "ok", given, result, "script"))
 
     # Queues. The name of a queue of the second tenant begins with `two:`
 
@@ -88,6 +89,10 @@ class Player:
 
             await self._call("send", queue, {"messages": [message], "door": "rest"}, act)
 
+    async def send_at_once(self, queue: str, *bodies: str) -> None:
+        """So many clients at the same moment: their messages share a statement."""
+        await asyncio.gather(*(self.send(queue, body) for body in bodies))
+
     async def receive(self, queue: str, limit: int = 10, vt: int = LEASE_S, node: int = 1) -> list[Message]:
         tenant, name = self._at(queue)
         found: list[Message] = []
@@ -111,6 +116,16 @@ class Player:
             given = {"id": str(message.id), "count": message.receives, "door": "rest"}
             await self._call("delete", queue, given, act)
 
+    async def hide(self, queue: str, message: Message, seconds: int, node: int = 1) -> None:
+        tenant, name = self._at(queue)
+        handle = Handle(tenant=tenant, queue=name, id=message.id, lease=message.lease)
+
+        async def act() -> bool:
+            return (await self.nodes[node].messages.change_visibility(handle, seconds))[0] is Outcome.DONE
+
+        given = {"id": str(message.id), "count": message.receives, "door": "rest", "seconds": seconds}
+        await self._call("hide", queue, given, act)
+
     async def empty(self, queue: str, rounds: int = 8) -> None:
         """Receive and delete until nothing is left, and write down the counts."""
         for _ in range(rounds):
@@ -131,12 +146,13 @@ class Player:
         await self.nodes[0].jobs.set_limits(self._tenants[0], queue, limits, "script")
         self.note("create", queue, concurrency=concurrency)
 
-    async def enqueue(self, queue: str, retries: int = 3) -> str:
+    async def enqueue(self, queue: str, retries: int = 3, after: str | None = None) -> str:
         async def act() -> dict[str, list[str]]:
-            entry = NewJob(tenant=self._tenants[0], queue=queue, payload="{}", max_retries=retries)
+            others = () if after is None else (after,)
+            entry = NewJob(tenant=self._tenants[0], queue=queue, payload="{}", max_retries=retries, after=others)
             return {"ids": [(await self.nodes[0].jobs.enqueue(entry)).id]}
 
-        answer: dict[str, list[str]] = await self._call("enqueue", queue, {}, act)
+        answer: dict[str, list[str]] = await self._call("enqueue", queue, {"after": after}, act)
         return answer["ids"][0]
 
     async def lease(self, queue: str, limit: int = 1, node: int = 1) -> list[LeasedJob]:
@@ -163,6 +179,15 @@ class Player:
 
             await self._call("ack", job.queue, {"id": job.id, "attempt": job.attempts}, act)
 
+    async def nack(self, job: LeasedJob) -> None:
+        async def act() -> bool:
+            await self.nodes[1].jobs.fail(
+                Failure(tenant=self._tenants[0], id=job.id, token=job.token, error="no", retry_after_s=0)
+            )
+            return True
+
+        await self._call("nack", job.queue, {"id": job.id, "attempt": job.attempts}, act)
+
     async def cancel(self, queue: str, job_id: str) -> None:
         async def act() -> bool:
             await self.nodes[0].jobs.cancel(self._tenants[0], job_id)
@@ -179,7 +204,15 @@ class Player:
                 return {
                     "status": job.status.value,
                     "max_retries": job.max_retries,
-                    "attempts": [{"attempt": each.attempt, "outcome": each.outcome.value} for each in attempts],
+                    "attempts": [
+                        {
+                            "attempt": each.attempt,
+                            "outcome": each.outcome.value,
+                            "started_at": each.started_at.isoformat(),
+                            "ended_at": None if each.ended_at is None else each.ended_at.isoformat(),
+                        }
+                        for each in attempts
+                    ],
                 }
 
             await self._call("job", queue, {"id": job_id}, act)
@@ -195,7 +228,11 @@ class Player:
             "catchup": True,
         }
         await self.nodes[0].schedules.create(self._tenants[0], name, given)
-        self.note("schedule", name, step_s=seconds)
+        self.note("schedule", name, step_s=seconds, at=self._clock.now().isoformat())
+
+    async def pause(self, name: str) -> None:
+        self.note("pause", name, at=self._clock.now().isoformat())
+        await self.nodes[0].schedules.patch(self._tenants[0], name, {"status": "paused"})
 
     async def fire(self) -> None:
         """Both nodes look for due schedules."""
@@ -206,7 +243,7 @@ class Player:
         """To a webhook, whose arrivals and final states are written down."""
 
         def answer(arrival: Arrival) -> Answer:
-            self.note("arrival", "webhook", id=arrival.headers["webhook-id"])
+            self.note("arrival", "webhook", 200, id=arrival.headers["webhook-id"])
             return 200
 
         with listening(answer) as endpoint:

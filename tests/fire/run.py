@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from tests.fire import processes
 from tests.fire.backup import restore_elsewhere
 from tests.fire.checks import Violation
 from tests.fire.checks.all import violations
-from tests.fire.drain import Drain
+from tests.fire.drain import SCHEDULE, Drain
 from tests.fire.faults import flood
 from tests.fire.faults.inject import PROBE, Faults
 from tests.fire.faults.plan import KINDS, Fault, make_plan
@@ -32,7 +33,6 @@ from tests.fire.load import events, jobs, queues
 from tests.fire.load.doors import Rest, name_of
 from tests.fire.site import Access, Clients, Node, Postgres, give_access
 
-SCHEDULE = "tick"
 SCHEDULED = "scheduled"
 STEP_S = 1
 
@@ -220,7 +220,8 @@ def _furnish(recorder: Recorder, nodes: list[Node], dsn: str, access: Access, en
     limits = {"concurrency": jobs.CONCURRENCY}
     made("create", jobs.LIMITED, limits, f"/queues/{jobs.LIMITED}/limits", limits, "PUT")
     schedule = {"name": SCHEDULE, "every": f"{STEP_S}s", "target": SCHEDULED, "message": "tick", "catchup": True}
-    made("schedule", SCHEDULE, {"step_s": STEP_S}, "/v1/schedules", {**schedule, "catchup_limit": 1000})
+    given = {"step_s": STEP_S, "at": datetime.now(UTC).isoformat()}
+    made("schedule", SCHEDULE, given, "/v1/schedules", {**schedule, "catchup_limit": 1000})
     for body in ({"queue_name": events.PUBLISHED}, {"endpoint": f"{endpoint}/hook"}):
         rest.ask("POST", "/v1/events/fire.%23/subscriptions", body)
     with psycopg.connect(dsn, autocommit=True) as connection:

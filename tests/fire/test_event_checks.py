@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fire.checks.all import violations
 from tests.fire.history import Call, History, Outcome
-from tests.fire.test_queue_checks import create, receive
+from tests.fire.test_queue_checks import create, fault, receive
 
 
 def found(*calls: Call) -> list[str]:
@@ -47,6 +47,11 @@ def test_an_event_after_its_acknowledged_batch_is_named() -> None:
     assert flow(event("a"), batch(1, "a", at=2), ack(1, 3), batch(2, "a", at=4)) == ["event twice"]
 
 
+def test_an_event_in_two_acknowledged_batches_is_named() -> None:
+    calls = (batch(1, "a", at=2), batch(2, "a", at=2.5), ack(1, 3), ack(2, 3.5))
+    assert flow(event("a"), *calls) == ["event twice"]
+
+
 def sink(*rows: str) -> Call:
     return Call("sink", "flow", 9, 9, "ok", {"consumer": "s"}, list(rows))
 
@@ -84,6 +89,38 @@ def test_a_time_that_was_left_out_is_named() -> None:
 
 def test_a_schedule_that_never_fires_is_named() -> None:
     assert ticks() == ["not fired"]
+
+
+def made(second: int) -> Call:
+    given = {"step_s": 1, "at": f"2026-03-29T01:00:{second:02}Z"}
+    return Call("schedule", "tick", 0, 0, "ok", given)
+
+
+def paused(second: int) -> Call:
+    return Call("pause", "tick", 0, 0, "ok", {"at": f"2026-03-29T01:00:{second:02}Z"})
+
+
+def test_a_schedule_that_begins_late_is_named() -> None:
+    queue = create("scheduled", fed_by="schedule")
+    assert found(queue, made(0), fire(1, "1")) == []
+    assert found(queue, made(0), fire(3, "3")) == ["not fired"]
+
+
+def test_a_schedule_that_stops_before_its_pause_is_named() -> None:
+    assert ticks(fire(1, "1"), paused(15)) == []
+    assert ticks(fire(1, "1"), paused(20)) == ["not fired"] * 3
+
+
+def arrival(at: float, status: int) -> Call:
+    return Call("arrival", "webhook", at, at, "ok", {"id": "m"}, status)
+
+
+def test_an_attempt_beside_a_successful_one_is_named() -> None:
+    assert found(arrival(1, 200), arrival(1.5, 200)) == ["webhook"]
+    assert found(arrival(1, 500), arrival(1.5, 200)) == []
+    assert found(arrival(1, 200), arrival(1.5, 200), fault("kill server", 1.1, 1.2)) == []
+    # The answer may have been lost, or come too late.
+    assert found(arrival(1, 200), arrival(4.5, 200)) == []
 
 
 def publish(*, arrived: bool, state: str, messages: int = 1) -> list[str]:

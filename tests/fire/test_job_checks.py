@@ -118,6 +118,59 @@ def test_a_cancelled_job_that_is_leased_is_named() -> None:
     assert "cancel" in found(enqueue(), cancel, final("completed", "completed"))
 
 
+def test_a_report_of_an_earlier_attempt_does_not_excuse_two_leases() -> None:
+    calls = (enqueue(), lease(2), report("nack", 3), lease(4, 2), lease(5, 3), report("ack", 6, 3))
+    assert found(*calls, final("completed", "failed", "lost", "completed")) == ["two leases"]
+
+
+def run(at: float, attempt: int = 1) -> Call:
+    return Call("run", "jobs", at, at + 0.1, "ok", {"id": "j", "attempt": attempt})
+
+
+def test_an_attempt_that_is_begun_twice_is_named() -> None:
+    ends = (enqueue(), final("completed", "completed"))
+    assert found(run(2), *ends) == []
+    assert found(run(2), run(9), *ends) == ["attempts"]
+    assert found(run(2), fault("kill postgres", 3, 4), run(9), *ends) == []
+
+
+def test_a_cancelled_job_that_is_run_is_named() -> None:
+    assert found(enqueue(), run(3), final("cancelled")) == ["attempts"]
+
+
+def kept(*spans: tuple[int, int]) -> Call:
+    """A job with attempts from one second to another."""
+    attempts = [
+        {"attempt": n, "outcome": "lost", "started_at": moment(began), "ended_at": moment(ended)}
+        for n, (began, ended) in enumerate(spans, 1)
+    ]
+    attempts[-1]["outcome"] = "completed"
+    return Call(
+        "job", "jobs", 99, 99, "ok", {"id": "j"}, {"status": "completed", "attempts": attempts, "max_retries": 9}
+    )
+
+
+def moment(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}Z"
+
+
+def test_attempts_that_overlap_are_named() -> None:
+    assert found(enqueue(), kept((1, 3), (3, 5))) == []
+    assert found(enqueue(), kept((1, 3), (2, 5))) == ["attempts"]
+
+
+def test_a_job_that_is_begun_before_the_one_it_comes_after_is_named() -> None:
+    first = Call("job", "jobs", 99, 99, "ok", {"id": "first"}, kept((4, 6)).result)
+    enqueued = (enqueue("first"), Call("enqueue", "jobs", 1, 1.1, "ok", {"after": "first"}, {"ids": ["j"]}))
+    assert found(*enqueued, first, kept((6, 7))) == []
+    assert found(*enqueued, first, kept((5, 7))) == ["after"]
+    assert found(
+        *enqueued,
+        Call("job", "jobs", 99, 99, "ok", {"id": "first"}, final("dead", "failed", retries=0).result),
+        kept((6, 7)),
+    ) == ["after"]
+
+
 def limited(*calls: Call, **settings: Any) -> list[str]:
     return found(Call("create", "jobs", 0, 0, "ok", settings), *calls)
 

@@ -37,6 +37,13 @@ async def play_queues(player: Player) -> None:
     await player.delete("work", *first)
     await player.delete("work", *again)
 
+    await player.send_at_once("work", "one-p x", "one-q x", "one-r x")
+    for held in (await player.receive("work"))[:1]:
+        await player.hide("work", held, 3 * LEASE_S)
+    for _ in range(4):
+        player.advance(LEASE_S + 1)
+        await player.receive("work")
+
     await player.send("work", "one-late x", delay=60)
     await player.receive("work")
     player.advance(61)
@@ -81,17 +88,33 @@ async def play_jobs(player: Player) -> None:
         player.advance(3600)
         for queue in ("jobs", "limited", "orphans"):
             await player.ack(*await player.lease(queue, limit=5))
+    again_and_again = await player.enqueue("again")
+    await player.nack((await player.lease("again"))[0])
+    for _ in range(2):
+        await player.lease("again")
+        player.advance(LEASE_S / 2)
+    parent = await player.enqueue("order")
+    child = await player.enqueue("order", after=parent)
+    begun = await player.lease("order", limit=2)
+    player.advance(1)
+    await player.ack(*begun)
+    await player.ack(*await player.lease("order"))
+    player.advance(3600)
+    await player.ack(*await player.lease("again"))
+    await player.final("order", parent, child)
     await player.final("jobs", *jobs)
     await player.final("limited", *limited)
     await player.final("orphans", orphan)
+    await player.final("again", again_and_again)
 
 
 async def play_schedules(player: Player) -> None:
     await player.create("ticks", fed_by="a schedule")
     await player.schedule("tick", "ticks", 60)
-    for seconds in (61, 60, 180, 60):
+    for seconds in (61, 60, 180, 60, 60, 60):
         player.advance(seconds)
         await player.fire()
+    await player.pause("tick")
     await player.empty("ticks")
 
 
@@ -101,7 +124,7 @@ async def play_webhooks(player: Player) -> None:
 
 SCRIPTS = {
     **dict.fromkeys(
-        ["job lost", "two leases", "stale token", "attempts", "cancel", "concurrency", "orphan"], play_jobs
+        ["job lost", "two leases", "stale token", "attempts", "cancel", "concurrency", "orphan", "after"], play_jobs
     ),
     **dict.fromkeys(["fired twice", "not fired"], play_schedules),
     "webhook": play_webhooks,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.fire.checks import Check, queues
-from tests.fire.checks.all import violations
+from tests.fire.checks import Check
+from tests.fire.checks.all import CHECKS, violations
 from tests.fire.history import Call, History, Outcome
 
 
@@ -71,7 +71,7 @@ def test_a_refused_send_that_is_delivered_is_a_phantom() -> None:
     assert found(create(), send("a 1", outcome="fail"), receive("a 1", at=2)) == ["phantom"]
 
 
-@pytest.mark.parametrize("changes", [{"attributes": {"x": "1"}}, {"body": "a 2"}])
+@pytest.mark.parametrize("changes", [{"attributes": {"x": "1"}}, {"body": "a 2"}, {"group": "other"}])
 def test_another_body_or_attribute_is_named(changes: dict[str, Any]) -> None:
     assert found(create(), send("a 1"), receive("a 1", at=2, **changes)) == ["altered"]
 
@@ -143,6 +143,77 @@ def test_a_gap_in_the_counts_may_be_a_receive_without_an_answer() -> None:
     assert found(create(), send("a 1"), receive("a 1", at=2), lost, receive("a 1", at=15, count=3)) == []
 
 
+@pytest.mark.parametrize("at", [3, 60])
+def test_a_gap_in_the_counts_at_another_time_is_named(at: float) -> None:
+    lost = Call("receive", "work", at - 0.1, at, "unknown", {"vt": 5})
+    calls = (receive("a 1", at=40), receive("a 1", at=50, count=3))
+    assert found(create(), send("a 1"), lost, *calls) == ["receive count"]
+
+
+def test_a_gap_of_two_is_not_one_receive_without_an_answer() -> None:
+    lost = Call("receive", "work", 8, 8.1, "unknown", {"vt": 5})
+    assert found(create(), send("a 1"), receive("a 1", at=2), lost, receive("a 1", at=15, count=4)) == ["receive count"]
+
+
+def test_a_message_twice_in_one_answer_is_named() -> None:
+    twice = receive("a 1", "a 1", at=2).result
+    twice[1]["count"] = 2
+    assert found(create(), send("a 1"), Call("receive", "work", 2, 2.1, "ok", {"vt": 5}, twice)) == ["two holders"]
+
+
+def hide(at: float, seconds: int, *, done: bool = True, outcome: Outcome = "ok") -> Call:
+    given = {"id": "a", "count": 1, "door": "rest", "seconds": seconds}
+    return Call("hide", "work", at, at + 0.1, outcome, given, done)
+
+
+def test_a_confirmed_change_of_the_timeout_holds() -> None:
+    calls = (create(), send("a 1"), receive("a 1", at=2))
+    assert found(*calls, hide(3, 9), receive("a 1", at=10, count=2)) == ["two holders"]
+    assert found(*calls, hide(3, 9), receive("a 1", at=13, count=2)) == []
+    assert found(*calls, hide(3, 0), receive("a 1", at=4, count=2)) == []
+
+
+def test_a_refused_change_of_the_timeout_changes_nothing() -> None:
+    calls = (create(), send("a 1"), receive("a 1", at=2))
+    assert found(*calls, hide(3, 0, done=False), receive("a 1", at=4, count=2)) == ["two holders"]
+    assert found(*calls, hide(3, 0, outcome="unknown"), receive("a 1", at=4, count=2)) == []
+
+
+def test_an_old_receipt_is_known_by_itself_where_a_crash_repeats_counts() -> None:
+    first, second = receive("a 1", at=2, receipt="r1"), receive("a 1", at=5, receipt="r2")
+    crash = fault("kill postgres", 3, 4)
+    for receipt, wrong in (("r1", ["stale receipt"]), ("r2", [])):
+        gone = delete("a", 6)
+        gone = Call("delete", "work", gone.began, gone.ended, "ok", {**gone.given, "receipt": receipt}, True)
+        assert found(create(), send("a 1"), first, crash, second, gone) == wrong
+
+
+def drained(*calls: Call) -> list[str]:
+    facts = {"queue_length": 0, "total_messages": 1}
+    return found(create(), send("a 1"), receive("a 1", at=2), *calls, Call("counts", "work", 90, 90, "ok", {}, facts))
+
+
+def test_a_message_that_vanishes_after_a_delivery_is_named() -> None:
+    assert drained() == ["lost"]
+    refused = Call("delete", "work", 3, 3.1, "ok", {"id": "a", "count": 1, "door": "rest"}, False)
+    assert drained(refused) == ["lost"]
+    assert drained(delete("a", 3)) == []
+    assert drained(delete("a", 3, "unknown")) == []
+
+
+def test_a_deleted_message_may_not_come_from_another_queue() -> None:
+    made = (create("dead", fed_by="dead letters"), create(max_receives=1, dead_letter_queue="dead"), send("a 1"))
+    calls = (receive("a 1", at=2), delete("a", 3), receive("a 1", at=9, count=2, queue="dead"))
+    assert found(*made, *calls) == ["deleted"]
+
+
+def test_a_send_that_comes_as_two_messages_is_named() -> None:
+    again = [{**receive("a 1", at=3).result[0], "id": "b"}]
+    calls = (receive("a 1", at=2), Call("receive", "work", 3, 3.1, "ok", {"vt": 5}, again))
+    assert found(create(), send("a 1"), *calls) == ["duplicate"]
+    assert found(create(), send("a 1"), send("a 1", outcome="unknown"), *calls) == []
+
+
 def steps(*calls: Call) -> list[str]:
     sends = [send(f"g-{n} x", began=0.1 * n, queue="s.fifo", group="g", dedup_id=f"g-{n}") for n in range(3)]
     return found(create("s.fifo", numbered=True), *sends, *calls)
@@ -159,6 +230,11 @@ def test_a_group_in_order_is_fine() -> None:
 
 def test_a_message_before_an_earlier_one_is_deleted_is_named() -> None:
     assert steps(step(0, at=2), step(1, at=3), step(2, at=9)) == ["order", "order"]
+
+
+def test_a_refused_delete_does_not_open_a_group() -> None:
+    refused = Call("delete", "s.fifo", 2.5, 2.6, "ok", {"id": "g-0", "count": 1, "door": "rest"}, False)
+    assert set(steps(step(0, at=2), refused, step(1, 2, at=3))) == {"order"}
 
 
 def test_messages_swapped_in_one_answer_are_named() -> None:
@@ -202,6 +278,12 @@ def test_a_dead_letter_one_too_early_is_named() -> None:
     assert dead(receive("a 1", at=2), receive("a 1", at=20, count=2, queue="dead")) == ["dead letter"]
 
 
+def test_a_dead_letter_too_early_may_have_had_a_receive_without_an_answer() -> None:
+    calls = (receive("a 1", at=2), receive("a 1", at=90, count=2, queue="dead"))
+    assert dead(Call("receive", "work", 8, 8.1, "unknown", {"vt": 5}), *calls) == []
+    assert dead(Call("receive", "work", 95, 95.1, "unknown", {"vt": 5}), *calls) == ["dead letter"]
+
+
 def test_a_dead_letter_that_is_still_in_its_queue_is_named() -> None:
     calls = (receive("a 1", at=2), receive("a 1", at=9, queue="dead", count=3), receive("a 1", at=19, count=2))
     assert "dead letter" in dead(*calls)
@@ -218,6 +300,6 @@ def test_counts_that_are_not_the_facts_are_named(length: int, total: int) -> Non
     assert found(create(), send("a 1"), receive("a 1", at=2), delete("a", 3), counts) == ["counts"]
 
 
-@pytest.mark.parametrize("check", queues.CHECKS)
+@pytest.mark.parametrize("check", CHECKS)
 def test_every_check_says_what_it_checks(check: Check) -> None:
     assert check.__doc__

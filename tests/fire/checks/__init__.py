@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tests.fire.history import Call, History
 
+CLOCK_S = 0.05
+"""How far the monotonic clock and the wall clock of a machine may drift apart during a call."""
+
 
 @dataclass(frozen=True)
 class Violation:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.fire.checks import Violation, events, jobs, queues, site
+from tests.fire.checks import Violation, deliveries, events, jobs, queues, site
 from tests.fire.history import History
 
-CHECKS = (*queues.CHECKS, *jobs.CHECKS, *events.CHECKS, *site.CHECKS)
+CHECKS = (*queues.CHECKS, *deliveries.CHECKS, *jobs.CHECKS, *events.CHECKS, *site.CHECKS)
 
 
 def violations(history: History) -> list[Violation]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from tests.fire.checks import Check, Violation
 from tests.fire.history import Call, Delivery, History
+
+PAUSE_S = 15.0
+"""A schedule may be so late when it is paused, at most."""
+TOGETHER_S = 2.0
+"""Attempts at one delivery that succeeds are so close only if two nodes make the same one: a timeout lasts longer."""
 
 
 def _events(history: History, stream: str) -> tuple[dict[str, Call], dict[str, Call]]:
@@ -47,7 +53,7 @@ def events_once(history: History) -> list[Violation]:
 
 
 def _twice(history: History, stream: str, consumer: str, batches: list[Call]) -> list[Violation]:
-    """Events of a batch that was acknowledged before another batch with them was received."""
+    """Events that were received again after their batch was acknowledged, or acknowledged in two batches."""
     acks = {
         call.given["batch"]: call
         for call in reversed(history.of("ack batch"))
@@ -59,6 +65,11 @@ def _twice(history: History, stream: str, consumer: str, batches: list[Call]) ->
             where.setdefault(key, []).append(call)
     found = []
     for key, calls in where.items():
+        done = {call.result["batch"]: call for call in calls if call.result["batch"] in acks}
+        if len(done) > 1:
+            message = f"{key} was acknowledged by {consumer} in the batches {sorted(done)}"
+            found.append(Violation("event twice", message, tuple(done.values())))
+            continue
         for first in calls:
             ack = acks.get(first.result["batch"])
             later = [call for call in calls if ack is not None and call.began > ack.ended]
@@ -98,7 +109,7 @@ def _occurrences(history: History) -> dict[tuple[str, str], dict[datetime, list[
 
 
 def occurrences_once(history: History) -> list[Violation]:
-    """A schedule fires once for each of its times; with `catchup` it leaves none out."""
+    """A schedule fires once for each of its times; with `catchup` it leaves none out, from its first to its pause."""
     found = []
     schedules: dict[str, dict[str, Any]] = {call.target: call.given for call in history.of("schedule")}
     fired = _occurrences(history)
@@ -110,14 +121,28 @@ def occurrences_once(history: History) -> list[Violation]:
                 found.append(Violation("fired twice", message, tuple(delivery.call for delivery in deliveries[:2])))
         step = schedules.get(name, {}).get("step_s")
         if step is not None:
-            moment, last = min(occurrences), max(occurrences)
-            while moment < last:
-                moment += timedelta(seconds=step)
+            moment, last = _span(history, name, step, occurrences)
+            while moment <= last:
                 if moment not in occurrences:
                     found.append(Violation("not fired", f"{name} left out {moment.isoformat()} in {queue}"))
+                moment += timedelta(seconds=step)
     names = {name for _, name in fired}
     found += [Violation("not fired", f"{name} never fired") for name in schedules if name not in names]
     return found
+
+
+def _span(
+    history: History, name: str, step: float, occurrences: dict[datetime, list[Delivery]]
+) -> tuple[datetime, datetime]:
+    """From the first fire after it was made to the last that is not excused by the pause, as far as these are known."""
+    first, last = min(occurrences), max(occurrences)
+    made = [call.given["at"] for call in history.of("schedule") if call.target == name and "at" in call.given]
+    paused = [call.given["at"] for call in history.of("pause") if call.target == name]
+    while made and first - timedelta(seconds=2 * step) > datetime.fromisoformat(made[0]):
+        first -= timedelta(seconds=step)
+    while paused and last + timedelta(seconds=step + PAUSE_S) < datetime.fromisoformat(paused[0]):
+        last += timedelta(seconds=step)
+    return first, last
 
 
 def published_arrives(history: History) -> list[Violation]:
@@ -145,4 +170,18 @@ def published_arrives(history: History) -> list[Violation]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (events_once, sink_equals_events, occurrences_once, published_arrives)
+def webhooks_once(history: History) -> list[Violation]:
+    """No two nodes make the same attempt: after a success none follows, unless a fault kept it from being noted."""
+    arrivals: dict[str, list[Call]] = {}
+    for call in history.of("arrival"):
+        arrivals.setdefault(call.given["id"], []).append(call)
+    return [
+        Violation("webhook", f"delivery {each} was made again after its success", (first, second))
+        for each, calls in arrivals.items()
+        for first, second in pairwise(calls)
+        if first.result == 200 and second.began - first.began < TOGETHER_S
+        if not any(fault.began <= second.began and fault.ended >= first.began for fault in history.faults)
+    ]
+
+
+CHECKS: tuple[Check, ...] = (events_once, sink_equals_events, occurrences_once, published_arrives, webhooks_once)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from tests.fire.checks import Check, Violation
-from tests.fire.checks.queues import CLOCK_S
+from tests.fire.checks import CLOCK_S, Check, Violation
 from tests.fire.history import FORGETTING, Call, History
 
 ORPHAN_S = 2.0
 """A job whose worker died can be leased this long after its lease has ended, at the latest."""
+
+LONG_S = 10.0
+"""A worker begins what it has leased so long after the lease, at most; it is stopped for shorter."""
 
 ENDED = {"completed", "dead", "cancelled"}
 
@@ -39,6 +43,14 @@ def leases(history: History) -> dict[str, list[Lease]]:
     return found
 
 
+def runs(history: History) -> dict[str, list[Lease]]:
+    """What `penstock.Worker` began, by job: some time after its lease."""
+    found: dict[str, list[Lease]] = {}
+    for call in history.of("run"):
+        found.setdefault(call.given["id"], []).append(Lease(call, call.given["id"], call.given["attempt"]))
+    return found
+
+
 def reports(history: History, *ops: str) -> dict[str, list[Call]]:
     """Reports that had or may have had an effect, by job."""
     found: dict[str, list[Call]] = {}
@@ -50,6 +62,10 @@ def reports(history: History, *ops: str) -> dict[str, list[Call]]:
 
 def final(history: History) -> dict[str, dict[str, Any]]:
     return {call.given["id"]: call.result for call in history.of("job") if call.outcome == "ok"}
+
+
+def _moment(attempt: dict[str, Any], name: str) -> datetime:
+    return datetime.fromisoformat(attempt.get(name) or "0001-01-01T00:00:00Z")
 
 
 def jobs_end(history: History) -> list[Violation]:
@@ -79,7 +95,10 @@ def one_lease(history: History) -> list[Violation]:
             for beat in beats.get(job_id, []):
                 if beat.outcome == "ok" and beat.given["attempt"] == first.attempt and beat.ended < second.call.began:
                     until = beat.began + beat.given["lease_s"]
-            reported = any(call.began < second.call.ended for call in ends.get(job_id, []))
+            reported = any(
+                call.began < second.call.ended and call.given["attempt"] == first.attempt
+                for call in ends.get(job_id, [])
+            )
             skew = history.skew(first.call.began, second.call.ended)
             overlap = first.call.ended < second.call.began and second.call.ended < until - skew - CLOCK_S
             if overlap and not reported and not history.crashed(first.call.began - 1, second.call.ended):
@@ -91,6 +110,12 @@ def one_lease(history: History) -> list[Violation]:
 def attempts_rise(history: History) -> list[Violation]:
     """Each lease of a job has a higher attempt than the one before. A crash of PostgreSQL may forget leases."""
     found = []
+    begun = runs(history)
+    for job_id, each in begun.items():
+        for first, second in pairwise(sorted(each, key=lambda run: (run.attempt, run.call.began))):
+            if first.attempt == second.attempt and not history.crashed(first.call.began - LONG_S, second.call.began):
+                message = f"attempt {first.attempt} of job {job_id} was begun twice"
+                found.append(Violation("attempts", message, (first.call, second.call)))
     for job_id, each in leases(history).items():
         for first, second in pairwise(each):
             since, until = min(first.call.began, second.call.began), max(first.call.ended, second.call.ended)
@@ -117,9 +142,12 @@ def stale_tokens(history: History) -> list[Violation]:
 
 
 def attempts_add_up(history: History) -> list[Violation]:
-    """The attempts of a job are numbered without gaps, within its retries, and one of them completed it."""
+    """The attempts of a job are numbered without gaps, within its retries, and one of them completed it.
+
+    None began before the one before it had ended, and none was made that is not kept: not after a cancel either.
+    """
     found = []
-    given = leases(history)
+    given, begun = leases(history), runs(history)
     crashes = any(fault.target in FORGETTING for fault in history.faults)
     for call in history.of("job"):
         job = call.result
@@ -127,7 +155,8 @@ def attempts_add_up(history: History) -> list[Violation]:
             continue
         numbers = [attempt["attempt"] for attempt in job["attempts"]]
         outcomes = [attempt["outcome"] for attempt in job["attempts"]]
-        seen = {lease.attempt for lease in given.get(call.given["id"], [])}
+        seen = {lease.attempt for each in (given, begun) for lease in each.get(call.given["id"], [])}
+        times = [(_moment(each, "started_at"), _moment(each, "ended_at")) for each in job["attempts"]]
         wrong = None
         if numbers != list(range(1, len(numbers) + 1)):
             wrong = f"has the attempts {numbers}"
@@ -135,6 +164,8 @@ def attempts_add_up(history: History) -> list[Violation]:
             wrong = f"is {job['status']} with the outcomes {outcomes}"
         elif len(outcomes) > job["max_retries"] + 1:
             wrong = f"ran {len(outcomes)} times with {job['max_retries']} retries"
+        elif any(began < ended for (_, ended), (began, _) in pairwise(times)):
+            wrong = "has attempts that overlap"
         elif not crashes and not seen <= set(numbers):
             wrong = f"was leased as {sorted(seen)} and kept {numbers}"
         if wrong is not None:
@@ -155,6 +186,24 @@ def cancel_is_final(history: History) -> list[Violation]:
             found.append(Violation("cancel", f"job {job_id} was leased after its cancel", (call, later[0])))
         if (state := states.get(job_id, {}).get("status")) not in ("cancelled", None):
             found.append(Violation("cancel", f"job {job_id} was cancelled and ended {state}", (call,)))
+    return found
+
+
+def order_holds(history: History) -> list[Violation]:
+    """A job that comes after another one is not begun before that is completed."""
+    found = []
+    states = final(history)
+    for call in history.of("enqueue"):
+        after = call.given.get("after") or ""
+        for job_id in call.result["ids"] if after and call.outcome == "ok" else []:
+            job, other = states.get(job_id), states.get(after)
+            if job is None or other is None or not job["attempts"]:
+                continue
+            completed = [_moment(each, "ended_at") for each in other["attempts"] if each["outcome"] == "completed"]
+            skew = timedelta(seconds=history.skew(call.began, math.inf))
+            if not completed or _moment(job["attempts"][0], "started_at") + skew < completed[0]:
+                message = f"job {job_id} was begun before job {after}, which it comes after, was completed"
+                found.append(Violation("after", message, (call,)))
     return found
 
 
@@ -225,6 +274,7 @@ CHECKS: tuple[Check, ...] = (
     stale_tokens,
     attempts_add_up,
     cancel_is_final,
+    order_holds,
     concurrency_holds,
     orphans_run_again,
 )

@@ -19,7 +19,7 @@ from tests.fire.load.doors import Door, Rest, Sql, Sqs
 from tests.fire.processes import die_with_parent
 
 FOREVER = {"worker", "sink"}
-"""Roles that write no history. They run until they are killed."""
+"""Roles that run until they are killed."""
 
 
 def main(role: str, told: dict[str, Any]) -> None:
@@ -37,7 +37,8 @@ def main(role: str, told: dict[str, Any]) -> None:
     if role in FOREVER:
         logging.disable(logging.CRITICAL)  # what goes wrong here does so on purpose
         if role == "worker":
-            jobs.work(urls[0], told["token"], seed)
+            with Recorder(folder, role) as history:
+                jobs.work(history, urls[0], told["token"], seed)
         else:
             _again_and_again(lambda: events.sink(dsn))
         return
@@ -59,8 +60,10 @@ def main(role: str, told: dict[str, Any]) -> None:
                 consumer = queues.Consumer(other, f"{role}{place}", seed, told.get("slow_s", 0.0))
                 tasks += [partial(producer.run, stop), partial(consumer.run, stop)]
         elif role == "jobs":
-            producing, working = (jobs.JobClient(recorder(name), urls, told["token"], seed) for name in ("out", "in"))
-            tasks += [lambda: producing.produce(stop, 10), lambda: working.work(stop)]
+            producing, *working = (
+                jobs.JobClient(recorder(name), urls, told["token"], seed) for name in ("out", "in0", "in1")
+            )
+            tasks += [lambda: producing.produce(stop, 10), *(partial(client.work, stop) for client in working)]
         elif role == "events":
             reader = events.Reader(recorder("in"), urls, told["token"])
             tasks += [lambda: reader.run(stop)]

@@ -71,7 +71,7 @@ class Door(ABC):
         return self._call("hide", queue, given, lambda: self._hide(queue, delivery, seconds))
 
     def _handle(self, delivery: dict[str, Any]) -> dict[str, Any]:
-        return {"id": delivery["id"], "count": delivery["count"], "door": self.name}
+        return {name: delivery[name] for name in ("id", "count", "receipt")} | {"door": self.name}
 
     def _call(self, op: str, queue: str, given: dict[str, Any], act: Callable[[], Any]) -> Answer:
         answer = self._recorder.call(op, queue, given, act, self._classify)

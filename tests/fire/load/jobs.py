@@ -19,6 +19,8 @@ QUEUE = "jobs"
 LIMITED = "limited"
 CONCURRENCY = 2
 LEASE_S = 2
+MANY = 50
+"""Retries of jobs that others come after."""
 ONCE = Retries(attempts=1)
 
 
@@ -50,19 +52,26 @@ class JobClient:
         return answer.result if answer.ok else None
 
     def produce(self, stop: Callable[[], bool], rate: float) -> None:
+        last: str | None = None
         while not stop():
             queue = self._random.choice([QUEUE, QUEUE, LIMITED])
             self._sent += 1
             payload = {"key": f"{self._recorder.process}-{self._sent}"}
-            retries = self._random.choice([2, 5, 20])
-            given = {"key": payload["key"], "max_retries": retries}
+            # A job that dies leaves those after it waiting, so it dies late.
+            retries = self._random.choice([2, 5]) if self._random.random() < 0.5 else MANY
+            after = last if self._random.random() < 0.3 else None
+            given = {"key": payload["key"], "max_retries": retries, "after": after}
 
             def enqueue(
-                queue: str = queue, payload: dict[str, str] = payload, retries: int = retries
+                queue: str = queue, payload: dict[str, str] = payload, retries: int = retries, after: str | None = after
             ) -> dict[str, list[str]]:
-                return {"ids": [self.client.jobs.enqueue(queue, payload, max_retries=retries, backoff={"delays": [0]})]}
+                job_id = self.client.jobs.enqueue(
+                    queue, payload, max_retries=retries, backoff={"delays": [0]}, after=[after] if after else None
+                )
+                return {"ids": [job_id]}
 
             found = self._call("enqueue", queue, given, enqueue)
+            last = found["ids"][0] if found is not None and retries == MANY else None
             if found is not None and self._random.random() < 0.1:
                 self.cancel(queue, found["ids"][0])
             time.sleep(1 / rate)
@@ -138,14 +147,16 @@ def attempt(leased: LeasedJob) -> int:
     return leased.job.attempt
 
 
-def work(url: str, token: str, seed: int) -> None:
-    """`penstock.Worker` until it is killed. The server's own record of attempts tells what it did."""
+def work(recorder: Recorder, url: str, token: str, seed: int) -> None:
+    """`penstock.Worker` until it is killed."""
     random = Random(seed)
     worker = Worker(url, token, QUEUE, concurrency=4, lease_s=LEASE_S, poll_s=1)
 
     @worker.task
     async def chore(job: RunningJob) -> dict[str, Any]:
+        number = recorder.begin("run", QUEUE, {"id": job.id, "attempt": job.attempt})
         await asyncio.sleep(random.random() * 0.3)
+        recorder.end(number, "ok")
         if random.random() < 0.1:
             raise ValueError("no luck")
         return {"done": job.payload["key"]}

@@ -101,7 +101,8 @@ class Consumer:
     def run(self, stop: Stop) -> None:
         while not stop():
             queue = self._random.choices(list(QUEUES), weights=[6, 2, 1, 1, 2, 4])[0]
-            found = self._door.receive(queue, self._random.choice([1, 5, 10]), QUEUES[queue]["visibility_timeout"])
+            limit, wait = self._random.choice([1, 5, 10]), self._random.choice([0, 0, 0, 1])
+            found = self._door.receive(queue, limit, QUEUES[queue]["visibility_timeout"], wait)
             if found:
                 self._handle(queue, found)
                 time.sleep(self._slow_s)
@@ -120,7 +121,8 @@ class Consumer:
             if chance < 0.03:
                 self._old.append((queue, delivery))
             elif chance < 0.05:
-                self._door.hide(queue, delivery, self._random.choice([0, 2]))
+                # Longer than the timeout, too: then it holds longer.
+                self._door.hide(queue, delivery, self._random.choice([0, 2, 6]))
             elif chance < 0.07:
                 continue
             else:
