@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from penstock.model.follow import FifoGroup, FollowedEvent, FollowedMessage
@@ -29,6 +30,9 @@ class FollowStore(Protocol):
         self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int
     ) -> Sequence[FollowedEvent]:
         """Among the `recent` last events of each stream, those whose trace begins with one of these texts."""
+
+    async def hidden(self, tenant: TenantId, queue: str, limit: int, now: datetime) -> Sequence[FollowedMessage]:
+        """Messages in flight and delayed ones, those that become visible first before the others."""
 
     async def groups(self, tenant: TenantId, queue: str, among: int, limit: int) -> Sequence[FifoGroup]:
         """Groups of a FIFO queue, those with most messages first, among its first `among` messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,7 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 from penstock.auth import Mode
 from penstock.model import DEFAULT_TENANT, Receive, Scope, Send
 from penstock.model.jobs import Failure, LeaseRequest, NewJob
+from penstock.model.samples import OutcomeKind
 from penstock.model.schedules import TargetKind
 from penstock.model.streams import NewEvent
 from penstock.model.topics import NewSubscription, Publish
@@ -74,6 +76,10 @@ async def fill(live: Live) -> list[str]:
     # Tests share a database.
     x = f"x{uuid4().hex[:8]}"
     await engine.queues.create(tenant, f"{x}-dead", {})
+    long = f"{x}-{'w' * 69}"
+    await engine.queues.create(tenant, long, {})
+    await engine.schedules.create(tenant, long[:64], {"every": "1h", "target": long, "target_kind": TargetKind.QUEUE})
+    await engine.tenants.create_token(tenant, "warehouse", frozenset({Scope.READ, Scope.SEND}), queues=f"{x}-*")
     await engine.queues.create(tenant, f"{x}-orders", {"max_receives": 3, "dead_letter_queue": f"{x}-dead"})
     await engine.queues.create(tenant, f"{x}-pay.fifo", {"content_dedup": True})
     headers = json.dumps({HOSTILE[:60]: HOSTILE})
@@ -116,6 +122,7 @@ async def fill(live: Live) -> list[str]:
     streams = [f"/ui/streams/{x}-log"] if engine.store.has_streams else []
     queues, jobs = (f"/ui/queues/{x}-orders", f"/ui/queues/{x}-dead", f"/ui/queues/{x}-pay.fifo"), f"queue={x}-jobs"
     return [
+        f"/ui/queues/{long}", f"/ui/schedules/{long[:64]}",
         "/", "/ui/queues", *queues, f"/ui/queues/{x}-dead/redrive", "/ui/jobs", f"/ui/jobs?{jobs}&status=dead",
         f"/ui/jobs/{job.id}", "/ui/jobs?tag=%3Cb%3E&value=x",
         f"/ui/queues/{x}-dead?text=%3Cb%3E", "/ui/topics", f"/ui/topics/{x}-news", "/ui/deliveries",
@@ -352,6 +359,36 @@ async def test_a_person_works_with_queues_jobs_and_schedules(page: Page, live: L
     await expect(page.locator(".banner.good")).to_contain_text("fired once")
     await page.click("button:has-text('Pause')")
     await expect(page.locator("#live")).to_contain_text("paused")
+
+
+@pytest.mark.slow
+async def test_charts_are_in_utc_wherever_the_browser_is(browser: Browser, live: Live) -> None:
+    live.engine.outcomes.count(DEFAULT_TENANT, OutcomeKind.DELIVERY, good=3, bad=1)
+    await live.engine.outcomes.write()
+    context = await browser.new_context(timezone_id="Asia/Kathmandu")
+    page = await context.new_page()
+    await page.goto(live.url)
+    chart = page.locator("figure", has_text="Webhook success")
+    await chart.locator(".u-over").hover(position={"x": 5, "y": 20})
+    now = live.engine.clock.now()
+
+    shown = await chart.locator("output").inner_text()
+
+    # The chart begins an hour ago.
+    assert shown.partition(" UTC")[0] in {f"{now - timedelta(minutes=back):%a %H:%M}" for back in range(50, 70)}
+    await context.close()
+
+
+@pytest.mark.slow
+async def test_a_refused_form_leads_to_the_field_that_was_wrong(page: Page, live: Live) -> None:
+    await live.engine.queues.create(DEFAULT_TENANT, "strict", {})
+    await page.goto(f"{live.url}/ui/queues/strict")
+    await page.locator("summary", has_text="Settings").click()
+    await page.fill("[name=retention_s]", "1")
+    await page.click("button:has-text('Save')")
+
+    await expect(page.locator("[name=retention_s]")).to_be_focused()
+    await expect(page.locator("label", has_text="Retention").locator(".wrong")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -31,6 +31,8 @@ MOST = 200
 RECENT_EVENTS = 20_000
 """Events of each stream that are searched for a trace: the column has no index."""
 GROUPS = 20
+HIDDEN = 20
+"""Messages in flight and delayed ones that a page shows."""
 AMONG = 10_000
 """Messages of a FIFO queue that are counted for its groups."""
 ACTS = 500
@@ -61,6 +63,11 @@ class Follow:
         search = _Search(self._store, self._jobs, self._clock.now(), tenant, reaches)
         await search.find(asked)
         return search.trail(asked)
+
+    async def hidden(self, tenant: TenantId, queue: str) -> Sequence[FollowedMessage]:
+        """The messages in flight and delayed that become visible first."""
+        check_text("queue", queue)
+        return await self._store.follow.hidden(tenant, queue, HIDDEN, self._clock.now())
 
     async def groups(self, tenant: TenantId, queue: str) -> Sequence[FifoGroup]:
         """The largest groups of a FIFO queue, and the message that each waits for."""

@@ -12,7 +12,7 @@ from penstock import limits
 from penstock.engine.queues.messages import MOST_FOUND
 from penstock.errors import Forbidden, Invalid, MessageNotFound, QueueNotFound, TaskNotFound
 from penstock.model import Handle, Message, MoveState, MoveTask, Outcome, Queue, Scope, Send
-from penstock.model.follow import FifoGroup
+from penstock.model.follow import FifoGroup, FollowedMessage
 from penstock.model.samples import SampleKind
 from penstock.web.charts import OLDEST, RATES, WAITING, Charts, span_of
 from penstock.web.forms import audited, check_json, check_queue, check_typed_name, whole_number
@@ -81,7 +81,9 @@ class QueuePages:
             "numbers": NUMBERS,
             "switches": SWITCHES,
             "groups": await self._groups(call, queue),
+            "hidden": await self._hidden(call, row),
             "peeked": peeked,
+            "usual_priority": limits.DEFAULT_PRIORITY,
             "behind": _behind(peeked or []) if queue.fifo else {},
             "peek": _peek_count(call),
             "peek_choices": PEEKED,
@@ -113,6 +115,12 @@ class QueuePages:
             return ()
         tenant, follow = call.principal.tenant, self._site.engine.follow
         return await self._site.shared.get(("groups", tenant, queue.id), 0.4, lambda: follow.groups(tenant, queue.name))
+
+    async def _hidden(self, call: Call, row: QueueRow) -> Sequence[FollowedMessage]:
+        if not row.in_flight and not row.delayed:
+            return ()
+        tenant, follow = call.principal.tenant, self._site.engine.follow
+        return await self._site.shared.get(("hidden", tenant, row.name), 0.4, lambda: follow.hidden(tenant, row.name))
 
     async def show_redrive(self, call: Call) -> Page:
         """The preview of a redrive: how many messages go where."""

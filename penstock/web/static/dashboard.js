@@ -52,6 +52,12 @@
 
   const whole = (plot) => plot.data.slice(1).every((values) => values.every((value) => value == null || value % 1 === 0));
 
+  // A value without neighbours has no line: a dot.
+  const alone = (plot, line, shown) => {
+    const values = plot.data[line];
+    return shown ? null : values.flatMap((value, at) => (value != null && values[at - 1] == null && values[at + 1] == null ? [at] : []));
+  };
+
   const options = (figure, lines) => ({
     width: figure.clientWidth - 26,
     height: 170,
@@ -66,7 +72,7 @@
       { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, size: 46, space: 32,
         values: (plot, ticks) => ticks.map((tick) => (tick % 1 && whole(plot) ? "" : tick >= 1e6 ? `${tick / 1e6}M` : tick >= 1e4 ? `${tick / 1e3}k` : `${tick}`)) },
     ],
-    series: [{}, ...lines.map(([, tone, label]) => ({ label, stroke: colour(tone), width: 1.5, points: { size: 3 } }))],
+    series: [{}, ...lines.map(([, tone, label]) => ({ label, stroke: colour(tone), width: 1.5, points: { size: 4, filter: alone } }))],
     hooks: { setCursor: [(plot) => show(figure, lines, plot)] },
   });
 

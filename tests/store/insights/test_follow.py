@@ -61,6 +61,27 @@ async def test_a_message_is_followed_from_sending_to_the_dead_letter_queue(
     assert "received once" in trail.steps[2].detail
 
 
+async def test_hidden_messages_come_in_the_order_in_which_they_become_visible(
+    engine: Engine, caller: Caller, tenant: TenantId, clock: FakeClock
+) -> None:
+    await caller.make_queue("work", visibility_timeout_s=60)
+    await caller.make_queue("other")
+    await caller.send("other", "elsewhere", delay_s=10)
+    [flying] = await caller.send("work", "flying")
+    await caller.receive("work")
+    [late] = await caller.send("work", "late", delay_s=90)
+    [soon] = await caller.send("work", "soon", delay_s=30)
+    await caller.send("work", "visible")
+
+    async def hidden() -> list[tuple[int, str, int]]:
+        return [(one.id, one.state.value, one.receives) for one in await engine.follow.hidden(tenant, "work")]
+
+    assert await hidden() == [(soon, "delayed", 0), (flying, "in flight", 1), (late, "delayed", 0)]
+    clock.advance(seconds=61)
+    assert await hidden() == [(late, "delayed", 0)]
+    assert [one.id for one in await engine.store.follow.hidden(tenant, "work", 0, clock.now())] == []
+
+
 async def test_a_deleted_message_is_followed_into_the_archive(engine: Engine, caller: Caller, tenant: TenantId) -> None:
     await caller.make_queue("kept", archive=True)
     [number] = await caller.send("kept", "hello", trace=f"00-{TRACE}-00f067aa0ba902b7-01")

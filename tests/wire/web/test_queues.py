@@ -369,3 +369,16 @@ async def test_messages_behind_others_of_their_group_are_shown_as_such(server: L
 
     assert re.findall(r"behind ([0-9]+)", page) == [str(first)]
     assert page.index(f">{second}<") < page.index(f"behind {first}")
+
+
+async def test_delayed_messages_and_those_in_flight_are_listed(server: Live, client: httpx.AsyncClient) -> None:
+    await server.engine.queues.create(DEFAULT_TENANT, "orders", {})
+    await send(server, "orders", "first")
+    await server.engine.messages.receive(Receive(tenant=DEFAULT_TENANT, queue="orders"))
+    later = await server.engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="orders", body="x", delay_s=7200))
+
+    page = (await client.get("/ui/queues/orders")).text
+
+    assert "In flight and delayed" in page
+    assert re.search(rf"message%3A{later.id}.*delayed.*1.h 59", page, re.DOTALL)
+    assert "In flight and delayed" not in (await client.get("/ui/queues/orders/redrive")).text

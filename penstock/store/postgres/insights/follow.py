@@ -50,6 +50,9 @@ class PostgresFollow:
         found = await self._connections.rows("follow_traced_events", queues, list(beginnings), recent, limit)
         return [_event(row, prefix_of(tenant)) for row in found][:limit]
 
+    async def hidden(self, tenant: TenantId, queue: str, limit: int, now: datetime) -> Sequence[FollowedMessage]:
+        return [_message(row) for row in await self._connections.rows("hidden_messages", tenant, queue, limit, now)]
+
     async def groups(self, tenant: TenantId, queue: str, among: int, limit: int) -> Sequence[FifoGroup]:
         return [
             FifoGroup(

@@ -65,6 +65,19 @@ select e.* from penstock.follow_events($1, $2, null, null, $3) as e;
 -- name: follow_traced_events
 select e.* from penstock.follow_events($1, null, $2, $3, $4) as e;
 
+-- name: hidden_messages
+select
+  q.name as queue, m.id, m.state, m.sent_at, m.first_received_at, m.visible_at, m.expires_at, m.receives,
+  m.receives_before, m.group_id, m.trace, m.headers -> '_schedule' ->> 'name' as schedule,
+  s.name as dead_letter_source, null::timestamptz as archived_at
+from penstock.queues as q
+join penstock.messages as m on m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at > $4
+left join penstock.queues as s on s.id = m.dead_letter_source and s.tenant_id = $1
+where q.tenant_id = $1
+  and q.name = $2
+order by m.visible_at, m.id
+limit $3;
+
 -- name: fifo_groups
 -- A message in flight or delayed comes before the others: they wait for it.
 select

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from datetime import datetime
 
 from penstock.model.follow import FifoGroup, FollowedEvent, FollowedMessage, MessageState
 from penstock.model.tenants import TenantId
 from penstock.model.topics import Delivery
 from penstock.store.sqlite.connection import Database
-from penstock.store.sqlite.moments import maybe_moment, moment
+from penstock.store.sqlite.moments import maybe_moment, micros, moment
 from penstock.store.sqlite.session import Session
 from penstock.store.sqlite.topics.deliveries import delivery_of
 
@@ -51,6 +52,12 @@ class SqliteFollow:
         self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int
     ) -> Sequence[FollowedEvent]:
         return ()
+
+    async def hidden(self, tenant: TenantId, queue: str, limit: int, now: datetime) -> Sequence[FollowedMessage]:
+        found = await self._database.read(
+            lambda s: s.all("hidden_messages", tenant=tenant, queue=queue, limit=limit, now=micros(now))
+        )
+        return [_message(row) for row in found]
 
     async def groups(self, tenant: TenantId, queue: str, among: int, limit: int) -> Sequence[FifoGroup]:
         found = await self._database.read(

@@ -48,6 +48,39 @@ and message_id = :message_id
 order by id
 limit :limit;
 
+-- name: hidden_messages
+select
+  :queue as queue, m.id, m.state, m.sent_at, m.first_received_at, m.visible_at, m.expires_at, m.receives,
+  m.receives_before, m.group_id, m.trace, m.headers, s.name as dead_letter_source, null as archived_at
+from (
+  select *
+  from (
+    select m.*
+    from queues as q
+    join messages as m indexed by messages_in_flight on m.bin_id = q.bin_id and m.state = 1
+    where q.tenant_id = :tenant
+    and q.name = :queue
+    and m.visible_at > :now
+    order by m.visible_at
+    limit :limit
+  )
+  union all
+  select *
+  from (
+    select m.*
+    from queues as q
+    join messages as m indexed by messages_delayed on m.bin_id = q.bin_id and m.state = 2
+    where q.tenant_id = :tenant
+    and q.name = :queue
+    and m.visible_at > :now
+    order by m.visible_at
+    limit :limit
+  )
+) as m
+left join queues as s on s.id = m.source_id and s.tenant_id = :tenant
+order by m.visible_at, m.id
+limit :limit;
+
 -- name: fifo_groups
 select g.group_id, g.messages, f.id as first_id, f.state, f.visible_at, f.receives
 from (
