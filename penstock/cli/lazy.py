@@ -7,11 +7,39 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
 from penstock.cli.table import COMMANDS
+
+
+class Argument(TyperArgument):
+    """An argument that help shows as it is typed: `QUEUE`, not `{QUEUE}` and `QUEUE <str>`."""
+
+    @property
+    def display_name_raw(self) -> str:
+        return self.metavar or self.name.upper()
+
+    def display_type_rich(self, ctx: Any) -> str | None:
+        return super().display_type_rich(ctx) if self.type_descriptor.is_choice else None
+
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        name = self._rich_display_name()
+        return [name if self.required else f"[{name}]"]
+
+
+class Command(TyperCommand):
+    """A command whose help has no types of Python, such as `<list[str]>`."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        for param in self.params:
+            if isinstance(param, TyperArgument):
+                # typer makes the arguments and has no option for their class.
+                param.__class__ = Argument
+            elif param.metavar is None and not param.is_flag and not param.type_descriptor.is_choice:
+                param.metavar = "N" if param.type_descriptor.annotation in (int, float) else "TEXT"
 
 
 class Group(TyperGroup):
@@ -22,6 +50,12 @@ class Group(TyperGroup):
         if option is not None and option.default is None:
             option.default = False
         return option
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The first sentence of each command, wrapped; typer cuts it at the end of the line."""
+        rows = [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class LazyGroup(Group):
@@ -66,7 +100,16 @@ def build(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     found = getattr(import_module(f"penstock.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
+        _describe_plainly(found)
         info = TyperInfo(found, name=name, cls=Group)
         return get_group_from_info(info, pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None)
-    command = CommandInfo(name, callback=found)
+    command = CommandInfo(name, callback=found, cls=Command)
     return get_command_from_info(command, pretty_exceptions_short=True, rich_markup_mode=None)
+
+
+def _describe_plainly(app: typer.Typer) -> None:
+    for command in app.registered_commands:
+        command.cls = Command
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _describe_plainly(group.typer_instance)

@@ -29,7 +29,7 @@ DatabaseName = Annotated[
     str | None, typer.Option("--database", metavar="NAME", help="Database. Default: PGDATABASE, or that of the DSN.")
 ]
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
-AnyQueue = Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="Only this queue.")]
+AnyQueue = Annotated[str | None, typer.Argument(metavar="QUEUE", help="Only this queue.")]
 
 QUEUE_COLUMNS = ("name", "depth", "rate", "rotation_s", "consumers", "dlq", "health")
 CONSUMER_COLUMNS = ("queue", "consumer", "lag_s", "pending", "status")
@@ -351,5 +351,6 @@ def resume(database: Database, out: Output, queue: QueueName) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     from penstock.cli import run
+    from penstock.cli.lazy import build
 
-    run(typer.main.get_command(app), sys.argv[1:] if arguments is None else arguments, "pgque")
+    run(build("pgque", "pgque:app"), sys.argv[1:] if arguments is None else arguments, "pgque")
