@@ -14,8 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from penstock.config import Settings
 from penstock.errors import Conflict, Invalid, NotFound, Unsupported
-from penstock.server.direct import require_files
-from penstock.server.stores import database, describe
+from penstock.server.stores import database, describe, embedded_directory, require_files
 
 if TYPE_CHECKING:
     from penstock.store.postgres.embedded.server import EmbeddedPostgres
@@ -101,18 +100,18 @@ def upgrade(settings: Settings, old_programs: Path | None) -> Path | None:
 
 
 def _embedded(settings: Settings) -> EmbeddedPostgres:
-    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
     if settings.store != "embedded":
         raise Unsupported("only the embedded PostgreSQL is upgraded by this command; upgrade your own as usual")
     require_files(settings)
-    return EmbeddedPostgres(settings.data or default_directory())
+    return EmbeddedPostgres(embedded_directory(settings))
 
 
 def _restore_cluster(settings: Settings, file: IO[bytes]) -> None:
-    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
-    embedded = EmbeddedPostgres(settings.data or default_directory())
+    embedded = EmbeddedPostgres(embedded_directory(settings))
     embedded.restore(file)
     embedded.start()
     embedded.stop()

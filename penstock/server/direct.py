@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import quote, urlencode
@@ -13,7 +12,7 @@ from penstock.engine import Engine
 from penstock.errors import Invalid, NotFound, Unsupported
 from penstock.model import Scope, TenantId
 from penstock.server.neighbours import Neighbours
-from penstock.server.stores import database, describe, opened, pending_migrations
+from penstock.server.stores import database, describe, opened, pending_migrations, require_files
 from penstock.server.versions import version
 from penstock.wire.http.messages import Request, Response
 from penstock.wire.http.router import Router
@@ -82,21 +81,6 @@ async def open_direct(settings: Settings, tenant: str, *, creates: bool) -> Asyn
             raise Unsupported(f"{describe(settings)} is not up to date ({len(missing)} missing); run: penstock migrate")
         async with opened(settings, found.dsn) as engine:
             yield Direct(engine, await _tenant(engine, tenant))
-
-
-def require_files(settings: Settings) -> None:
-    """Fail when there is no database yet, rather than create one."""
-    if settings.store == "sqlite" and not os.path.exists(settings.sqlite or ""):
-        raise NotFound(f"SQLite file {settings.sqlite} does not exist")
-    if settings.store == "embedded":
-        from penstock.store.postgres.embedded.server import default_directory
-
-        directory = settings.data or default_directory()
-        if not directory.exists():
-            raise NotFound(
-                f"there is no embedded PostgreSQL in {directory}; start one with penstock serve, or name a server"
-                " with --url or a database with --database-url or --sqlite"
-            )
 
 
 async def _tenant(engine: Engine, name: str) -> TenantId:

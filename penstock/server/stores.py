@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,7 +17,7 @@ from penstock.auth import Mode
 from penstock.config import Settings, is_loopback, redact
 from penstock.engine import Engine
 from penstock.engine.topics.webhooks import WebhookSettings
-from penstock.errors import PenstockError, Unavailable, Unsupported
+from penstock.errors import NotFound, PenstockError, Unavailable, Unsupported
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.store import Store
 
@@ -47,15 +49,36 @@ def database(settings: Settings) -> Iterator[Database]:
     if settings.store != "embedded":
         yield Database(settings.database_url if settings.store == "postgres" else None)
         return
-    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
     room = max(200, settings.workers * settings.max_connections + 50)
-    embedded = EmbeddedPostgres(settings.data or default_directory(), settings={"max_connections": str(room)})
+    embedded = EmbeddedPostgres(embedded_directory(settings), settings={"max_connections": str(room)})
     embedded.start()
     try:
         yield Database(embedded.dsn, embedded)
     finally:
         embedded.stop()
+
+
+def embedded_directory(settings: Settings) -> Path:
+    from penstock.store.postgres.embedded.server import default_directory
+
+    return settings.data or default_directory()
+
+
+def _has_embedded(settings: Settings) -> bool:
+    return (embedded_directory(settings) / "postgresql").exists()
+
+
+def require_files(settings: Settings) -> None:
+    """Fail when there is no database yet, rather than create one."""
+    if settings.store == "sqlite" and not os.path.exists(settings.sqlite or ""):
+        raise NotFound(f"SQLite file {settings.sqlite} does not exist")
+    if settings.store == "embedded" and not _has_embedded(settings):
+        raise NotFound(
+            f"there is no embedded PostgreSQL in {embedded_directory(settings)}; start one with penstock serve, or name"
+            " a server with --url or a database with --database-url or --sqlite"
+        )
 
 
 def make_engine(settings: Settings, dsn: str | None, tracer: Tracer | None = None) -> Engine:
@@ -161,6 +184,10 @@ async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
 
 async def migrate(settings: Settings, *, dry_run: bool = False) -> list[str]:
     """Bring the schema up to date; the names of the migrations applied, or to apply."""
+    if dry_run and settings.store == "embedded" and not _has_embedded(settings):
+        from penstock.store.postgres import migrate as migrations
+
+        return migrations.names()
     with database(settings) as found:
         missing = await pending_migrations(settings, found.dsn)
         if not dry_run and missing:
@@ -206,9 +233,9 @@ def url(settings: Settings) -> str:
         raise Unsupported("only PostgreSQL has a database URL; this store is SQLite")
     if settings.database_url is not None:
         return settings.database_url
-    from penstock.store.postgres.embedded.server import EmbeddedPostgres, default_directory
+    from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
-    return EmbeddedPostgres(settings.data or default_directory()).dsn
+    return EmbeddedPostgres(embedded_directory(settings)).dsn
 
 
 @contextmanager
@@ -219,6 +246,7 @@ def postgres(settings: Settings) -> Iterator[str]:
     """
     if settings.store in ("sqlite", "memory"):
         raise Unsupported(f"pipelines require PostgreSQL; this store is {describe(settings)}")
+    require_files(settings)
     with database(settings) as found:
         from penstock.store.postgres import migrate as migrations
 
@@ -247,9 +275,7 @@ def describe(settings: Settings) -> str:
         case "postgres":
             return f"PostgreSQL at {redact(settings.database_url or '')}"
         case _:
-            from penstock.store.postgres.embedded.server import default_directory
-
-            return f"embedded PostgreSQL in {settings.data or default_directory()}"
+            return f"embedded PostgreSQL in {embedded_directory(settings)}"
 
 
 async def first_secrets(engine: Engine, mode: Mode) -> dict[str, str]:

@@ -30,6 +30,35 @@ def test_only_commands_that_create_something_create_a_database(command: tuple[st
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("queue", "list"), ("stream", "uninstall", "--force"), ("upgrade", "--dry-run"),
+     ("pipeline", "run", "archive", "--messages"), ("backup", "new")],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_postgresql_is_created_in_a_directory_that_holds_something_else(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+
+    done = penstock(*command, "--data", str(tmp_path))
+
+    assert (done.code, done.out) == (4, "")
+    assert done.err.startswith(f"penstock: there is no embedded PostgreSQL in {tmp_path}; ")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_migrate_shows_the_plan_for_an_embedded_postgresql_that_does_not_exist(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    planned = penstock("migrate", "--dry-run", "--data", str(tmp_path))
+
+    assert list(tmp_path.iterdir()) == []
+    assert planned == penstock("migrate", "--dry-run", "--database-url", fresh_database)
+    assert planned.out.startswith("would apply 0001_")
+
+
 def test_a_database_that_is_not_up_to_date_is_not_migrated_by_a_listing(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with sqlite3.connect(path) as connection:

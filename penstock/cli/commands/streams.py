@@ -173,8 +173,7 @@ def uninstall(
 ) -> None:
     """Remove all streams of the database, of every tenant. The next `penstock serve` installs them anew, empty."""
     from penstock.cli import pgque
-    from penstock.server.direct import require_files
-    from penstock.server.stores import database
+    from penstock.server.stores import database, require_files
 
     require_files(settings)
     with database(settings) as found:

@@ -72,6 +72,11 @@ async def migrate_connection(connection: asyncpg.Connection, *, dry_run: bool = 
         await connection.execute("select pg_advisory_unlock($1)", _LOCK)
 
 
+def names() -> list[str]:
+    """What a new database gets, in order."""
+    return [*(name for name, _ in sql.sources("migrations")), "streams", "functions"]
+
+
 async def _missing(connection: asyncpg.Connection) -> list[tuple[str, str]]:
     """Migrations not yet applied, in order; then all of streams and all the functions, when any of theirs changed."""
     known: dict[str, str] = {}
