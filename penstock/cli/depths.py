@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.cli.options import seconds
-from penstock.cli.output import Output
+from penstock.cli.output import Output, counted
 from penstock.errors import PenstockError
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -40,5 +40,5 @@ def wait_until_empty(what: str, read: Callable[[], int], timeout: str) -> None:
     end = time.monotonic() + seconds(timeout)
     while left := read():
         if time.monotonic() >= end:
-            raise PenstockError(f"{what} still has {left} {'event' if left == 1 else 'events'} after {timeout}")
+            raise PenstockError(f"{what} still has {counted(left, 'event')} after {timeout}")
         time.sleep(POLL_S)

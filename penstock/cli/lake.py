@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.options import Json, parse_duration
-from penstock.cli.output import print_rows
+from penstock.cli.output import counted, print_rows
 from penstock.cli.spark import Storage, one_line_errors, storage_options
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def compact(
 
         for found in _tables(path, storage):
             done = lake.compact(found.path, file_bytes=file_mb * 1_048_576, storage=storage_options(storage))
-            print(f"{found.path}: merged {done.removed} files into {done.added}")
+            print(f"{found.path}: merged {counted(done.removed, 'file')} into {done.added}")
 
 
 @app.command("vacuum")
@@ -89,7 +89,7 @@ def vacuum(
         age = parse_duration(retention)
         for found in _tables(path, storage):
             gone = lake.vacuum(found.path, retention=age, dry_run=dry_run, storage=storage_options(storage))
-            print(f"{found.path}: {len(gone)} files {'would be ' if dry_run else ''}removed")
+            print(f"{found.path}: {counted(len(gone), 'file')} {'would be ' if dry_run else ''}removed")
 
 
 def _tables(path: str, storage: list[str] | None) -> Iterator[TableSummary]:

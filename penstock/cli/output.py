@@ -17,6 +17,10 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class Output:
     """The format that the options of a command ask for."""
 

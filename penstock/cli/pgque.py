@@ -18,7 +18,7 @@ import typer
 
 from penstock.cli import depths
 from penstock.cli.options import Columns, DryRun, Json, seconds
-from penstock.cli.output import Output, print_table
+from penstock.cli.output import Output, counted, print_table
 from penstock.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -162,12 +162,12 @@ def remove(database: Database, out: Output, *, force: bool, dry_run: bool) -> No
         raise NotFound("pgque is not installed in this database")
     queues = [found["name"] for found in database.rows("queues", None)]
     if dry_run:
-        out.done(f"pgque would be removed, with {len(queues)} queues", removed=None, queues=queues)
+        out.done(f"pgque would be removed, with {counted(len(queues), 'queue')}", removed=None, queues=queues)
         return
     if not force:
-        raise Invalid(f"this deletes {len(queues)} queues with their events; add --force")
+        raise Invalid(f"this deletes {counted(len(queues), 'queue')} with their events; add --force")
     database.rows("uninstall")
-    out.done(f"pgque is removed, with {len(queues)} queues", removed="pgque", queues=queues)
+    out.done(f"pgque is removed, with {counted(len(queues), 'queue')}", removed="pgque", queues=queues)
 
 
 @command("start")
@@ -328,11 +328,11 @@ def drop_queue(
     """Delete a queue with its events."""
     found = database.queue(queue)
     if found["consumers"] and not force:
-        raise Invalid(f"queue {queue} has {found['consumers']} consumers; add --force")
+        raise Invalid(f"queue {queue} has {counted(found['consumers'], 'consumer')}; add --force")
     if not dry_run:
         database.rows("drop", queue, force)
     done = "would be dropped" if dry_run else "is dropped"
-    out.done(f"queue {queue} {done}, with {found['depth']} events", dropped=None if dry_run else queue)
+    out.done(f"queue {queue} {done}, with {counted(found['depth'], 'event')}", dropped=None if dry_run else queue)
 
 
 @command("pause")

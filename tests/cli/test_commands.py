@@ -47,7 +47,7 @@ def test_the_life_of_a_queue(target: Target) -> None:
     assert json.loads(target.run("queue", "purge", "orders", "--dry-run", "--json").out)["would_delete"] == 1
     assert target.json(rest.Deleted, "queue", "purge", "orders").deleted == 1
 
-    target.run("queue", "drop", "orders", "--dry-run")
+    assert target.run("queue", "drop", "orders", "--dry-run").err == "queue orders would be deleted, with 0 messages\n"
     dropped = target.run("queue", "drop", "orders")
     assert (dropped.out, "orders is deleted" in dropped.err) == ("", True)
     missing = target.run("queue", "show", "orders", code=4)

@@ -168,7 +168,7 @@ def test_the_streams_of_a_server_are_ticked_upgraded_and_removed(migrated_databa
     assert penstock("stream", "upgrade", *store).out == "the schema is up to date\n"
 
     assert penstock("stream", "uninstall", *store).code == 2
-    assert "would be removed, with 1 queues" in penstock("stream", "uninstall", "--dry-run", *store).err
+    assert "would be removed, with 1 queue\n" in penstock("stream", "uninstall", "--dry-run", *store).err
     assert penstock("stream", "uninstall", "--force", *store).code == 0
     assert penstock("stream", "list", *store).code == 1
     assert penstock("stream", "upgrade", *store).out == "applied streams\n"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.options import DryRun, as_json, on_server, only_json, read_text, seconds
-from penstock.cli.output import Output, say
+from penstock.cli.output import Output, counted, say
 from penstock.cli.remote import Server, segment
 from penstock.errors import Invalid, PenstockError
 
@@ -161,7 +161,7 @@ def receive(
         body = {"receipts": [message["receipt"] for message in found]}
         gone = server.ask("DELETE", f"{path(name)}/messages", body=body)["deleted"]
         if len(gone) < len(found):
-            say(f"penstock: {len(found) - len(gone)} messages were not deleted")
+            say(f"penstock: not deleted: {counted(len(found) - len(gone), 'message')}")
             raise typer.Exit(PARTIAL)
 
 
@@ -195,7 +195,7 @@ def drop(server: Server, out: Output, name: Name, dry_run: DryRun = False) -> No
     if not dry_run:
         server.delete(path(name))
     done = "would be deleted" if dry_run else "is deleted"
-    text = f"queue {name} {done}, with {found['queue_length']} messages"
+    text = f"queue {name} {done}, with {counted(found['queue_length'], 'message')}"
     out.done(text, deleted=None if dry_run else name, messages=found["queue_length"])
 
 
@@ -265,5 +265,5 @@ def _finished(server: Server, name: str, task: dict[str, Any]) -> dict[str, Any]
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     if task["state"] == "failed":
-        raise PenstockError(f"the redrive failed after {task['moved']} messages: {task['failure']}")
+        raise PenstockError(f"the redrive failed after {counted(task['moved'], 'message')}: {task['failure']}")
     return task

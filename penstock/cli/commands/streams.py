@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli import depths, options
 from penstock.cli.options import DryRun, Json, on_server, on_store, read_text, seconds
-from penstock.cli.output import Output, say
+from penstock.cli.output import Output, counted, say
 from penstock.cli.remote import Server, segment
 from penstock.config import Settings
 from penstock.errors import Unsupported
@@ -258,5 +258,5 @@ def drop(server: Server, out: Output, name: Name, dry_run: DryRun = False) -> No
     if not dry_run:
         server.delete(path(name))
     done = "would be deleted" if dry_run else "is deleted"
-    text = f"stream {name} {done}, with {found['consumers']} consumers"
+    text = f"stream {name} {done}, with {counted(found['consumers'], 'consumer')}"
     out.done(text, deleted=None if dry_run else name, consumers=found["consumers"])
