@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
@@ -38,8 +38,10 @@ class Command(TyperCommand):
             if isinstance(param, TyperArgument):
                 # typer makes the arguments and has no option for their class.
                 param.__class__ = Argument
-            elif param.metavar is None and not param.is_flag and not param.type_descriptor.is_choice:
-                param.metavar = "N" if param.type_descriptor.annotation in (int, float) else "TEXT"
+            elif isinstance(param, TyperOption) and param.metavar is None and not param.is_flag:
+                kind = param.type_descriptor
+                if not kind.is_choice:
+                    param.metavar = "N" if kind.annotation in (int, float) else "TEXT"
 
 
 class Group(TyperGroup):

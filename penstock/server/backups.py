@@ -6,6 +6,8 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from penstock.config import Settings
-from penstock.errors import Conflict, Invalid, NotFound, Unsupported
+from penstock.errors import Conflict, Invalid, NotFound, Unavailable, Unsupported
 from penstock.server.stores import database, describe, embedded_directory, require_files
 
 if TYPE_CHECKING:
@@ -112,7 +114,10 @@ def _restore_cluster(settings: Settings, file: IO[bytes]) -> None:
     from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
     embedded = EmbeddedPostgres(embedded_directory(settings))
-    embedded.restore(file)
+    try:
+        embedded.restore(file)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise Invalid(f"the backup is damaged: {error}") from error
     embedded.start()
     embedded.stop()
 
@@ -121,8 +126,10 @@ def _restore_sqlite(source: IO[bytes], target: Path, work: Work) -> None:
     if target.exists():
         raise Conflict(f"{target} already exists")
     _read_along(source, work)
-    with _new_file(target) as (_, file):
+    with _new_file(target) as (path, file):
         shutil.copyfileobj(source, file)
+        file.flush()
+        _check_sqlite(path)
 
 
 def _read_along(source: IO[bytes], work: Work) -> None:
@@ -133,14 +140,34 @@ def _read_along(source: IO[bytes], work: Work) -> None:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
-    origin = f"{source.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(origin, uri=True)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
+    with closing(_read_only(source)) as old, closing(sqlite3.connect(target)) as new:
+        # A journal would be left behind on a full disk. A copy that fails is deleted.
+        new.execute("pragma journal_mode = off")
+        try:
+            old.backup(new)
+        except sqlite3.Error as error:
+            raise Unavailable(f"cannot copy SQLite file {source}: {error}") from error
+
+
+def _check_sqlite(path: Path) -> None:
+    with closing(_read_only(path)) as copy:
+        try:
+            [found] = copy.execute("pragma quick_check(1)").fetchone()
+        except sqlite3.Error as error:
+            found = str(error)
+    if found != "ok":
+        raise Invalid(f"the backup is damaged: {found}")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """A file for its owner only that gets its name when it is complete and on disk."""
+    if not target.parent.is_dir():
+        raise NotFound(f"there is no directory {target.parent}")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "r+b") as file:

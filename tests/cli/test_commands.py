@@ -62,6 +62,17 @@ def test_messages_that_are_refused_make_a_partial_success(target: Target) -> Non
     target.run("queue", "drop", "small")
 
 
+def test_messages_sent_before_a_failure_are_listed(target: Target) -> None:
+    target.run("queue", "create", "short", "--set", "max_length=500")
+    lines = "".join(f"{number}\n" for number in range(501))
+
+    done = target.run("queue", "send", "short", "-", "--json", stdin=lines, code=3)
+
+    assert len(json.loads(done.out)) == 500
+    assert done.err.startswith("penstock: not confirmed from message 501 on: ")
+    target.run("queue", "drop", "short")
+
+
 def dead_letters(target: Target, *bodies: str) -> list[int]:
     """Make these messages dead letters of `failed`, which come from `mail`."""
     target.run("queue", "create", "failed")

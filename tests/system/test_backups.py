@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
+import tarfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from tests.cli.commands import penstock
+from tests.cluster import with_database
 from tests.system.serving import Running, serving
 
 
@@ -194,6 +197,46 @@ def test_what_cannot_be_backed_up_or_restored_is_refused(tmp_path: Path) -> None
     (tmp_path / "text").write_text("no backup")
     assert penstock("restore", str(tmp_path / "text"), *missing).code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_a_damaged_backup_is_not_restored(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    with sqlite3.connect(tmp_path / "q.db") as connection:
+        connection.execute("create table filler (text text)")
+        connection.execute("insert into filler values (?)", ("x" * 100_000,))
+    whole = (tmp_path / "q.db").read_bytes()
+    backup.write_bytes(whole[: len(whole) // 2])
+    done = penstock("restore", str(backup), "--sqlite", str(tmp_path / "new.db"))
+    assert (done.code, done.err.startswith("penstock: the backup is damaged: ")) == (2, True), done
+
+    with tarfile.open(backup, "w:gz") as packed:
+        packed.add(tmp_path / "q.db", "q.db")
+    backup.write_bytes(backup.read_bytes()[:-100])
+    done = penstock("restore", str(backup), "--data", str(tmp_path / "new"))
+    assert (done.code, done.err.startswith("penstock: the backup is damaged: ")) == (2, True), done
+    assert not (tmp_path / "new" / "postgresql.new").exists()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "new", "q.db"]
+
+
+def test_a_backup_that_cannot_be_written_is_one_clear_line_and_leaves_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "text"
+    source.write_text("no database at all" * 1000)
+    done = penstock("backup", str(tmp_path / "backup"), "--sqlite", str(source))
+    assert (done.code, done.err) == (1, f"penstock: cannot copy SQLite file {source}: file is not a database\n")
+
+    done = penstock("backup", str(tmp_path / "none" / "backup"), "--sqlite", str(source))
+    assert (done.code, done.err) == (4, f"penstock: there is no directory {tmp_path / 'none'}\n")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_database_to_restore_into_that_does_not_exist_is_named(postgres_dsn: str, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    backup.write_bytes(b"PGDMP and more")
+
+    done = penstock("restore", str(backup), "--database-url", with_database(postgres_dsn, "nowhere"))
+
+    assert (done.code, done.err) == (1, 'penstock: cannot connect to PostgreSQL: database "nowhere" does not exist\n')
 
 
 def test_tables_of_users_of_the_embedded_database_are_apart_from_ours(tmp_path: Path) -> None:

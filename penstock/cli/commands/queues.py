@@ -115,16 +115,30 @@ def send(
         sent = server.post(f"{path(name)}/messages", {"message": as_json(read_text(message)), **options})
         out.record(sent)
         return
-    rows, failed = [], 0
-    for batch in _batches(sys.stdin):
-        answer = server.post(f"{path(name)}/messages", [{"message": as_json(line), **options} for line in batch])
-        for error in answer.get("errors", ()):
-            failed += 1
-            say(f"penstock: {error['error']}: {batch[error['index']][:80]}")
-        rows += [{"id": number} for number in answer["ids"] if number is not None]
-    out.rows(rows, ("id",), "Nothing was sent.")
-    if failed:
+    sent, complete = _send_lines(server, name, options)
+    out.rows([{"id": number} for number in sent], ("id",), "Nothing was sent.")
+    if not complete:
         raise typer.Exit(PARTIAL)
+
+
+def _send_lines(server: Server, name: str, options: dict[str, Any]) -> tuple[list[int], bool]:
+    """The ids of what was sent, and whether that is everything."""
+    sent: list[int] = []
+    complete, line = True, 0
+    for batch in _batches(sys.stdin):
+        try:
+            answer = server.post(f"{path(name)}/messages", [{"message": as_json(text), **options} for text in batch])
+        except PenstockError as error:
+            if not sent:
+                raise
+            say(f"penstock: not confirmed from message {line + 1} on: {error}")
+            return sent, False
+        for refused in answer.get("errors", ()):
+            complete = False
+            say(f"penstock: {refused['error']}: {batch[refused['index']][:80]}")
+        sent += [number for number in answer["ids"] if number is not None]
+        line += len(batch)
+    return sent, complete
 
 
 def _batches(lines: Any) -> Iterator[list[str]]:

@@ -69,7 +69,7 @@ async def restore_dump(dsn: str, source: Path) -> bool:
 
     False: the streams wait, because the transaction ids of this server are behind those of the dumped one.
     """
-    connection = await asyncpg.connect(dsn)
+    connection = await _connected(dsn)
     try:
         if taken := await connection.fetchval(_FOREIGN):
             raise Conflict(f"the database has a schema {taken} already; restore into an empty database")
@@ -83,6 +83,13 @@ async def restore_dump(dsn: str, source: Path) -> bool:
         await connection.close()
 
 
+async def _connected(dsn: str) -> asyncpg.Connection:
+    try:
+        return await asyncpg.connect(dsn)
+    except (asyncpg.PostgresError, OSError) as error:
+        raise Unavailable(f"cannot connect to PostgreSQL: {error}") from error
+
+
 def _run(program: str, arguments: list[str], dsn: str, output: IO[bytes] | None = None) -> None:
     done = subprocess.run(
         [find_installation().program(program), *arguments],
@@ -92,7 +99,10 @@ def _run(program: str, arguments: list[str], dsn: str, output: IO[bytes] | None 
         stderr=subprocess.PIPE,
     )
     if done.returncode != 0:
-        raise Unavailable(f"{program} failed: {' '.join(done.stderr.decode(errors='replace').split())}")
+        lines = done.stderr.decode(errors="replace").splitlines()
+        # pg_basebackup warns of every socket, which says nothing about the failure.
+        said = " ".join(line.strip() for line in lines if not line.startswith("WARNING:"))
+        raise Unavailable(f"{program} failed: {said}")
 
 
 def _environment(dsn: str) -> Mapping[str, str]:

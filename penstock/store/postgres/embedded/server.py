@@ -158,8 +158,13 @@ class EmbeddedPostgres:
             if unfinished.exists():
                 shutil.rmtree(unfinished)
             unfinished.mkdir(mode=0o700)
-            with tarfile.open(fileobj=archive, mode="r|gz") as packed:
-                packed.extractall(unfinished, filter="data")
+            try:
+                with tarfile.open(fileobj=archive, mode="r|gz") as packed:
+                    packed.extractall(unfinished, filter="data")
+            except BaseException:
+                # It may have filled the disk.
+                shutil.rmtree(unfinished)
+                raise
             for lock in unfinished.glob(".s.PGSQL.*"):
                 # Of the original's socket, which lies in its cluster: PostgreSQL does not start while its owner lives.
                 lock.unlink()
