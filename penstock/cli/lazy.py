@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -58,6 +59,13 @@ class Group(TyperGroup):
         rows = [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Typer suggests commands of a similar name; when there is none, the error lists all."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not get_close_matches(name, self.commands):
+            ctx.fail(f"No such command '{name}'; commands: {', '.join(self.commands)}")
+        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(Group):

@@ -312,3 +312,11 @@ def test_an_administrator_of_a_tenant_manages_only_its_own_tokens(memory_server:
     narrow = mine.json(tenants.Token, "token", "create", "--queues", "orders-*")
     limited = Target("memory", ("--url", memory_server.url, "--token", str(narrow.token)))
     limited.run("token", "create", code=5)
+
+
+def test_an_unknown_command_lists_the_commands() -> None:
+    done = penstock("queue", "delete", "orders")
+
+    assert done.code == 2
+    assert "No such command 'delete'; commands: create, list, show," in done.err
+    assert "Did you mean 'list'?" in penstock("queue", "lst").err

@@ -118,6 +118,18 @@ def test_a_moment_without_its_zone_is_refused() -> None:
         encode(NewJob("q", run_at=datetime(2026, 1, 1)))
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("2030-01-01", "2030-01-01T00:00:00"),
+        ("20300101T090000Z", "2030-01-01T09:00:00+00:00"),
+        ("2030-01-01T09:00:00+02:00", "2030-01-01T09:00:00+02:00"),
+    ],
+)
+def test_a_moment_may_have_any_form_of_iso_8601(given: str, sent: str) -> None:
+    assert json.loads(encode(NewJob("q", run_at=given)).body)["run_at"] == sent
+
+
 def test_status_and_get() -> None:
     assert Both(lambda client: client.jobs.status("7"), answer(200, {"status": "dead"})).result == "dead"
     assert Both(lambda client: client.jobs.get("7"), answer(200, JOB)).result == job_of(JOB)

@@ -49,6 +49,7 @@ class Job(Answered, frozen=True, kw_only=True):
     lease_expires_at: datetime | None = None
     dead_reason: str | None = None
     after: tuple[str, ...] = ()
+    """Like `waiting_for` and `tags` in the answers of `get` and `list`; empty in a leased job."""
     waiting_for: tuple[str, ...] = ()
     """Those of `after` that are not completed."""
     tags: tuple[str, ...] = ()

@@ -80,10 +80,10 @@ def moment_text(field: str, moment: datetime | str) -> str:
     """ISO 8601. Text without an offset is in UTC, as for the server; a datetime must have a time zone."""
     if isinstance(moment, str):
         try:
-            datetime.fromisoformat(moment)
+            # Written anew, because ISO 8601 knows more forms than the server reads: a date alone, for example.
+            return datetime.fromisoformat(moment).isoformat()
         except ValueError:
             raise Invalid(f"{field} must be an ISO 8601 time such as 2026-01-31T09:00:00Z", field=field) from None
-        return moment
     if not isinstance(moment, datetime):
         raise Invalid(f"{field} must be a datetime or ISO 8601 text, not {type(moment).__name__}", field=field)
     if moment.tzinfo is None:
