@@ -95,6 +95,7 @@ def plain(text: str) -> str:
 FILTERS = {
     "thousands": thousands,
     "duration": duration,
+    "age": age,
     "elapsed": elapsed,
     "number": number,
     "moment": moment_text,

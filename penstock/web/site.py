@@ -266,6 +266,7 @@ class Site:
             "title": page.title,
             "pages": (*PAGES, *self._admin_pages(call)),
             "address": address,
+            "origin": str(call.request.base_url).rstrip("/") if call is not None else "",
             "live": call is not None and call.request.method == "GET",
             "caller": call.principal if call is not None else None,
             "open": self.authenticator.mode is Mode.OPEN,

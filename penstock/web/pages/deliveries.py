@@ -11,6 +11,7 @@ from penstock.web.forms import audited
 from penstock.web.site import Call, Page, Site, path_of
 
 ROWS = 50
+KEEP_ENDPOINTS_S = 15.0
 DONE = {"replayed": "The delivery is tried again, with all its retries."}
 
 
@@ -51,10 +52,17 @@ class DeliveryPages:
         values = {
             "delivery": delivery,
             "source": source_of(delivery),
+            "failing": 0 if finished else await self._failing(delivery),
             "may_replay": finished and call.may(Scope.MANAGE),
             "notice": call.notice(DONE),
         }
         return Page("delivery.html", f"Delivery {delivery.id}", values)
+
+    async def _failing(self, delivery: Delivery) -> int:
+        """Deliveries to the endpoint that keep failing."""
+        found = await self._site.shared.get("endpoints", KEEP_ENDPOINTS_S, self._site.engine.gauges.endpoints)
+        own = (delivery.tenant, delivery.endpoint)
+        return next((one.failing for one in found if (one.tenant, one.endpoint) == own), 0)
 
     async def replay(self, call: Call) -> str:
         call.principal.require(Scope.MANAGE)

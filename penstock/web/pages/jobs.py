@@ -11,7 +11,8 @@ from starlette.routing import Route
 
 from penstock.engine.jobs.jobs import MOST_AT_ONCE
 from penstock.errors import Conflict, Invalid, JobNotFound
-from penstock.model import Scope
+from penstock.limits import JOB_PAGE
+from penstock.model import Scope, TenantId
 from penstock.model.jobs import Job, JobCounts, JobFilter, JobStatus
 from penstock.model.samples import SampleKind
 from penstock.web.charts import OPEN_JOBS, Charts, span_of
@@ -83,6 +84,7 @@ class JobPages:
             "next": older,
             "about": lambda job: _about(job, self._site.engine.clock.now()),
             "dead": chosen.dead if chosen is not None and status is JobStatus.DEAD else 0,
+            "pending": chosen.pending if chosen is not None and status is JobStatus.PENDING else 0,
             "may_manage": bool(queue) and call.may(Scope.MANAGE, queue),
             "notice": call.notice(DONE),
         }
@@ -135,6 +137,21 @@ class JobPages:
             return 0
         return len(await self._jobs.find_ids(call.principal.tenant, asked))
 
+    async def _ids(self, tenant: TenantId, asked: JobFilter) -> list[str]:
+        """The jobs of a filter that names a queue and a status, and perhaps a value and a tag."""
+        if asked.value or asked.tag:
+            return await self._jobs.find_ids(tenant, asked)
+        ids: list[str] = []
+        while len(ids) < MOST_AT_ONCE:
+            before = ids[-1] if ids else None
+            jobs, _ = await self._jobs.list_jobs(
+                tenant, queue=asked.queue, status=asked.status, before=before, limit=JOB_PAGE[1]
+            )
+            if not jobs:
+                break
+            ids += [job.id for job in jobs]
+        return ids[:MOST_AT_ONCE]
+
     async def _reached(self, call: Call, scope: Scope) -> Job:
         call.principal.require(scope)
         job = await self._jobs.get(call.principal.tenant, call.path["id"])
@@ -170,15 +187,17 @@ class JobPages:
         return _link({"queue": queue, "done": "removed", "count": count})
 
     async def act_on_matching(self, call: Call) -> str:
-        """Retry dead jobs, or cancel pending ones, that have a value in their payload, or a tag."""
+        """Retry dead jobs, or cancel pending ones: those with a value or a tag, or all of the queue."""
         queue, value, tag = _queue(call), call.form.get("value", "").strip(), call.form.get("tag", "").strip()
         status = _status(call.form.get("status", ""))
-        if not (value or tag) or status not in ACTED:
-            raise Invalid("an action needs a value or a tag, and the status dead or pending", field="status")
+        if status not in ACTED:
+            raise Invalid("an action needs the status dead or pending", field="status")
         call.principal.require(Scope.MANAGE, queue)
+        if not (value or tag):
+            check_typed_name(call, queue)
         tenant, actor = call.principal.tenant, actor_of(call.principal)
         wanted = JobFilter(value=value or None, tag=tag or None, queue=queue, status=status)
-        ids, done = await self._jobs.find_ids(tenant, wanted), 0
+        ids, done = await self._ids(tenant, wanted), 0
         if status is JobStatus.DEAD:
             done = await self._jobs.requeue_dead(tenant, queue, actor, ids) if ids else 0
         else:

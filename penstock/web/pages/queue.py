@@ -17,7 +17,7 @@ from penstock.model.samples import SampleKind
 from penstock.web.charts import OLDEST, RATES, WAITING, Charts, span_of
 from penstock.web.forms import audited, check_json, check_queue, check_typed_name, whole_number
 from penstock.web.pages.queue_rows import QueueRow, make_rows
-from penstock.web.pages.queue_settings import NUMBERS, SWITCHES, read_settings
+from penstock.web.pages.queue_settings import CHOICES, NUMBERS, SWITCHES, read_settings
 from penstock.web.site import Call, Page, Site, path_of
 
 PEEKED = (10, 25, 50)
@@ -80,6 +80,7 @@ class QueuePages:
             "settings": queue.settings,
             "numbers": NUMBERS,
             "switches": SWITCHES,
+            "choices": CHOICES if queue.fifo else (),
             "groups": await self._groups(call, queue),
             "hidden": await self._hidden(call, row),
             "peeked": peeked,

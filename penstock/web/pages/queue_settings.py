@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.errors import Invalid
+from penstock.model.queues import DedupScope, ThroughputLimit
 from penstock.web.forms import whole_number
 
 
@@ -25,6 +27,15 @@ class Switch:
     """True: only of FIFO queues; False: only of others."""
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Only of FIFO queues."""
+
+    name: str
+    label: str
+    options: type[DedupScope] | type[ThroughputLimit]
+
+
 NUMBERS = (
     NumberField("visibility_timeout_s", "Visibility timeout", "s"),
     NumberField("delay_s", "Delay", "s"),
@@ -34,6 +45,10 @@ NUMBERS = (
     NumberField("max_length", "Most messages", "empty: unlimited", optional=True),
     NumberField("max_receives", "Receives before dead letter", "empty: unlimited", optional=True),
     NumberField("dedup_window_s", "Deduplication window", "s"),
+)
+CHOICES = (
+    Choice("dedup_scope", "Deduplicate within", DedupScope),
+    Choice("throughput_limit", "Throughput limit per", ThroughputLimit),
 )
 SWITCHES = (
     Switch("lifo", "Newest first (LIFO)", fifo=False),
@@ -52,5 +67,10 @@ def read_settings(form: Mapping[str, str], *, fifo: bool) -> dict[str, Any]:
     for switch in SWITCHES:
         if switch.fifo is None or switch.fifo == fifo:
             changes[switch.name] = form.get(switch.name) == "yes"
+    for choice in CHOICES:
+        if fifo and choice.name in form:
+            if form[choice.name] not in list(choice.options):
+                raise Invalid(f"{choice.name} is one of {', '.join(choice.options)}", field=choice.name)
+            changes[choice.name] = choice.options(form[choice.name])
     changes["dead_letter_queue"] = form.get("dead_letter_queue", "").strip() or None
     return changes

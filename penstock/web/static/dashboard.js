@@ -1,7 +1,7 @@
 // Keyboard, copy buttons and charts. Every page works without this file.
 (() => {
   "use strict";
-  const places = { o: "/", q: "/ui/queues", j: "/ui/jobs", s: "/ui/schedules", t: "/ui/topics", r: "/ui/streams", p: "/ui/pipelines", f: "/ui/follow" };
+  const places = { o: "/", q: "/ui/queues", j: "/ui/jobs", s: "/ui/schedules", t: "/ui/topics", r: "/ui/streams", p: "/ui/pipelines", f: "/ui/follow", a: "/ui/admin" };
   let pending = false;
 
   document.addEventListener("keydown", (event) => {
@@ -27,10 +27,16 @@
     }
   });
 
-  const showCopyButtons = () => {
-    if (!navigator.clipboard) return;
-    for (const button of document.querySelectorAll("button[data-copy][hidden]")) button.hidden = false;
+  // What works only with scripts is hidden until they run.
+  const showScripted = () => {
+    const wanted = navigator.clipboard ? "[data-scripted], [data-copy]" : "[data-scripted]";
+    for (const element of document.querySelectorAll(wanted)) element.hidden = false;
   };
+
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-all]")) return;
+    for (const box of document.querySelectorAll(`[name="${event.target.dataset.all}"]`)) box.checked = event.target.checked;
+  });
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
@@ -133,6 +139,6 @@
   // A refused form: to the field that was wrong.
   document.querySelector(".wrong")?.parentElement.querySelector("input, textarea, select")?.focus();
 
-  showCopyButtons();
-  document.addEventListener("htmx:after:swap", showCopyButtons);
+  showScripted();
+  document.addEventListener("htmx:after:swap", showScripted);
 })();

@@ -150,3 +150,21 @@ async def test_a_job_in_processing_shows_its_worker_in_the_list(server: Live, cl
     await server.engine.jobs.lease(LeaseRequest(tenant=DEFAULT_TENANT, queue="mail", lease_s=60, workers=["worker-7"]))
 
     assert "worker-7" in (await client.get("/ui/jobs")).text
+
+
+async def test_all_pending_jobs_of_a_queue_are_cancelled_after_typing_its_name(
+    server: Live, client: httpx.AsyncClient
+) -> None:
+    ids = [await enqueue(server) for _ in range(130)]
+    other = await enqueue(server, "other")
+    form = {"queue": "mail", "status": "pending"}
+
+    page = (await client.get("/ui/jobs?queue=mail&status=pending")).text
+    refused = await client.post("/ui/jobs/matching/all/act", data=form | {"confirm": "other"})
+    done = await client.post("/ui/jobs/matching/all/act", data=form | {"confirm": "mail"}, follow_redirects=True)
+
+    assert "Cancel 130" in page
+    assert (refused.status_code, "type the name mail" in refused.text) == (400, True)
+    assert "130 matching jobs were cancelled, 0 had changed" in done.text
+    assert {(await server.engine.jobs.get(DEFAULT_TENANT, one)).status for one in ids} == {JobStatus.CANCELLED}
+    assert (await server.engine.jobs.get(DEFAULT_TENANT, other)).status is JobStatus.PENDING

@@ -382,3 +382,26 @@ async def test_delayed_messages_and_those_in_flight_are_listed(server: Live, cli
     assert "In flight and delayed" in page
     assert re.search(rf"message%3A{later.id}.*delayed.*1.h 59", page, re.DOTALL)
     assert "In flight and delayed" not in (await client.get("/ui/queues/orders/redrive")).text
+
+
+async def test_the_choices_of_a_fifo_queue_are_saved(server: Live, client: httpx.AsyncClient) -> None:
+    for name in ("pay.fifo", "plain"):
+        await server.engine.queues.create(DEFAULT_TENANT, name, {})
+        page = (await client.get(f"/ui/queues/{name}")).text
+        form = dict(re.findall(r'<input name="([a-z_]+)" inputmode="numeric" value="([^"]*)"', page))
+        form |= {"dedup_scope": "group", "throughput_limit": "group"}
+        assert ('name="dedup_scope"' in page) is (name == "pay.fifo")
+        assert (await client.post(f"/ui/queues/{name}/settings", data=form)).status_code == 303
+
+    changed = (await server.engine.queues.get(DEFAULT_TENANT, "pay.fifo")).settings
+    assert (changed.dedup_scope, changed.throughput_limit) == ("group", "group")
+    assert (await server.engine.queues.get(DEFAULT_TENANT, "plain")).settings.dedup_scope == "queue"
+    odd = await client.post("/ui/queues/pay.fifo/settings", data=form | {"dedup_scope": "odd"})
+    assert (odd.status_code, 'class="wrong"' in odd.text) == (400, True)
+
+
+async def test_an_empty_server_shows_commands_with_its_own_address(client: httpx.AsyncClient) -> None:
+    address = str(client.base_url).rstrip("/")
+    for path in ("/", "/ui/queues", "/ui/jobs", "/ui/topics"):
+        commands = re.findall(r'data-copy="([^"]*)"', (await client.get(path)).text)
+        assert [address in command for command in commands] == [True], path
