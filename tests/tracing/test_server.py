@@ -51,6 +51,17 @@ def test_a_request_is_a_child_of_its_caller_and_a_message_a_child_of_its_request
     assert traced.receiver.paths == {"/v1/traces"}
 
 
+def test_the_ids_of_private_queues_are_not_in_spans(traced: Traced) -> None:
+    known, unknown = "/v1/private/senders/{id}", "/v1/private/nowhere/{id}"
+    with httpx.Client(base_url=traced.server.url) as http:
+        for path in (known, unknown):
+            http.get(path.replace("{id}", "a-secret-id"))
+    traced.server.stop()
+
+    assert traced.receiver.one(f"GET {known}").attributes["url.path"] == known
+    assert traced.receiver.one("GET").attributes["url.path"] == "/v1/private"
+
+
 def test_message_attributes_and_the_trace_header_of_sqs_name_the_parent(traced: Traced) -> None:
     tenant = traced.server.new_tenant()
     sqs = tenant.sqs()

@@ -7,9 +7,11 @@ change is made by a statement that carries its own conditions.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from datetime import timedelta
+from time import monotonic
 
 from penstock import limits
 from penstock.clock import Clock
@@ -30,6 +32,8 @@ from penstock.model.private import (
 from penstock.store import Store
 
 REFUSED = "the queue does not exist, or the request is not signed with its key"
+REFUSAL_S = 0.02
+"""A refusal comes so long after its request, or a multiple of it: its time tells neither why nor how many keys."""
 DELETED_KEPT = timedelta(days=7)
 """Deleted records stay so long before they are compacted."""
 MOST_ATTEMPTS = 5
@@ -80,12 +84,19 @@ class PrivateQueues:
 
     async def admit(self, party: Party, party_id: bytes, proof: Proof | None) -> PrivateRecord:
         """The record, when the request is signed by the party's key; for a queue that is not secured, by nobody."""
-        return self._judge(party, await self.cache.find(party, party_id), proof)
+        began = monotonic()
+        record = await self.cache.find(party, party_id)
+        try:
+            return self._judge(party, record, proof)
+        except Forbidden:
+            await _until_a_refusal_is_due(began)
+            raise
 
     async def admit_many(
         self, party: Party, requests: Sequence[tuple[bytes, Proof | None]]
     ) -> list[PrivateRecord | Forbidden]:
         """One answer for each; those that are not known take one statement together."""
+        began = monotonic()
         found = await self.cache.find_many(party, [party_id for party_id, _ in requests])
         answers: list[PrivateRecord | Forbidden] = []
         for party_id, proof in requests:
@@ -93,6 +104,8 @@ class PrivateQueues:
                 answers.append(self._judge(party, found[party_id], proof))
             except Forbidden as error:
                 answers.append(error)
+        if any(isinstance(answer, Forbidden) for answer in answers):
+            await _until_a_refusal_is_due(began)
         return answers
 
     def _judge(self, party: Party, record: PrivateRecord | None, proof: Proof | None) -> PrivateRecord:
@@ -129,11 +142,17 @@ class PrivateQueues:
     async def secure_as_sender(self, sender_id: bytes, key: bytes, proof: Proof | None) -> PrivateRecord:
         """The sender sets its own key, and proves that it holds it."""
         _check_key("key", key)
+        began = monotonic()
         record = await self.cache.find(Party.SENDER, sender_id)
         signed = is_signed(() if record is None else (record.sender_key or key,), proof)
-        if record is None or proof is None or not signed or record.status is PrivateStatus.BLOCKED:
-            raise Forbidden(REFUSED)
-        if not self._seen.accept(record.number, proof, self._clock.now()):
+        if (
+            record is None
+            or proof is None
+            or not signed
+            or record.status is PrivateStatus.BLOCKED
+            or not self._seen.accept(record.number, proof, self._clock.now())
+        ):
+            await _until_a_refusal_is_due(began)
             raise Forbidden(REFUSED)
         return await self.secure(record, key)
 
@@ -173,8 +192,10 @@ class PrivateQueues:
             return await self._change(record, self._store.clear_link(record.number))
 
     async def link_data(self, link_id: bytes) -> LinkData:
+        began = monotonic()
         data = await self._store.link_data(link_id)
         if data is None:
+            await _until_a_refusal_is_due(began)
             raise Forbidden(REFUSED)
         return data
 
@@ -268,6 +289,10 @@ class PrivateQueues:
 def dedup_id(proof: Proof | None) -> str | None:
     """A signed send that is repeated on another node stores nothing more."""
     return None if proof is None else hashlib.sha256(proof.signature).hexdigest()
+
+
+async def _until_a_refusal_is_due(began: float) -> None:
+    await asyncio.sleep(REFUSAL_S - (monotonic() - began) % REFUSAL_S)
 
 
 def _check_key(field: str, key: bytes) -> None:

@@ -39,7 +39,7 @@ class Proof:
 def is_signed(keys: Iterable[bytes], proof: Proof | None) -> bool:
     """Whether one of the keys made the signature. Looks at one key at least, whatever is given."""
     text, signature = (proof.text, proof.signature) if proof is not None else (b"", _NO_SIGNATURE)
-    # Not any(): how many keys there are and which one fits should not show in the time.
+    # Not any(): which key fits should not show in the time.
     found = [_verifies(key, text, signature) for key in [*keys] or [_NO_KEY]]
     return True in found
 

@@ -14,6 +14,16 @@ QUIET = frozenset({"/health", "/ready", "/livez", "/readyz", "/metrics"})
 """Probes: they would be most of all traces."""
 
 
+PRIVATE = "/v1/private"
+
+
+def _shown_path(request: Request) -> str:
+    """The ids of private queues are secrets, and those of one queue must not be found together."""
+    if not request.path.startswith(PRIVATE):
+        return request.path
+    return PRIVATE if request.route is None else request.route.path
+
+
 class TracedProtocol(PenstockProtocol):
     tracer: Tracer
     _span: Span | None = None
@@ -24,7 +34,7 @@ class TracedProtocol(PenstockProtocol):
             return
         parent = TraceContext.parse(request.found.get(b"traceparent", b"").decode("latin-1"))
         route = "/" if request.route is None else request.route.path
-        attributes = {"http.request.method": request.method, "url.path": request.path, "url.scheme": "http"}
+        attributes = {"http.request.method": request.method, "url.path": _shown_path(request), "url.scheme": "http"}
         if request.route is not None:
             attributes["http.route"] = route
         if (agent := request.found.get(b"user-agent")) is not None:

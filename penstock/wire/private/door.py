@@ -12,7 +12,6 @@ import msgspec
 
 from penstock.engine import Engine
 from penstock.engine.private import ids
-from penstock.engine.private.queues import REFUSED
 from penstock.errors import Conflict, Forbidden, NotFound, PenstockError, QueueFull, TooLarge
 from penstock.model import Scope
 from penstock.model.private import Party, PrivateRecord, ServiceSummary
@@ -66,12 +65,11 @@ class PrivateDoor:
         return routes
 
     async def _admit_head(self, request: Request) -> Response | None:
-        """Before a large body is read: the queue must exist, and one that is secured asks for a signature."""
-        party = _PARTIES[request.path.split("/")[3]]
+        """Before a large body is read. A signature covers the body: whether it is good does not show before."""
+        if request.header(SIGNATURE) is not None:
+            return None
         try:
-            record = await self._private.find(party, party_id(request))
-            if record is None or (record.keys_of(party) and request.header(SIGNATURE) is None):
-                raise Forbidden(REFUSED)
+            await self._private.admit(_PARTIES[request.path.split("/")[3]], party_id(request), None)
         except PenstockError as error:
             return json_fault(error, request.request_id)
         return None

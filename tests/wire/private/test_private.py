@@ -16,6 +16,7 @@ from penstock import Conflict, Forbidden, PrivateNotifier, PrivateQueue, Private
 from penstock.auth import Mode
 from penstock.client import private
 from penstock.client.private import LinkData, encode, new_key, public_key, read_link, sign
+from penstock.engine.private.queues import REFUSAL_S
 from penstock.engine.topics.webhooks import WebhookSettings
 from penstock.loops.deliverer import Deliverer
 from penstock.model import Scope
@@ -323,6 +324,41 @@ async def test_on_sqlite_the_answer_says_what_is_needed() -> None:
 
     assert answer.status_code == 501
     assert "require PostgreSQL" in answer.json()["error"]
+
+
+async def head_of_a_large_body(server: Live, sender_id: str, signer: bytes | None) -> int:
+    """The status that answers the head of a request, before its body is sent."""
+    path = f"/v1/private/senders/{sender_id}/messages"
+    signed = {} if signer is None else sign(signer, "POST", path, b"", int(time.time()), secrets.token_hex(8))
+    headers = [f"{name}: {value}" for name, value in signed.items()]
+    async with connected(server.port) as raw:
+        answer = await raw.ask(request("POST", path, b"", "Content-Length: 10000000", "Expect: 100-continue", *headers))
+    return answer.status
+
+
+async def test_the_head_of_a_large_request_does_not_tell_refusals_apart(server: Live) -> None:
+    secured = await call(PrivateQueue.create, server.url, sender_key=public_key(new_key()))
+    blocked = await call(PrivateQueue.create, server.url)
+    async with server.client() as operator:
+        await operator.post("/v1/private/block", json={"sender_id": blocked.sender_id, "reason": "spam"})
+    refused = [encode(secrets.token_bytes(24)), secured.sender_id, blocked.sender_id]
+
+    unsigned = [await head_of_a_large_body(server, sender_id, None) for sender_id in refused]
+    signed = [await head_of_a_large_body(server, sender_id, new_key()) for sender_id in refused]
+
+    assert (unsigned, signed) == ([403] * 3, [100] * 3)
+
+
+async def test_how_long_a_refusal_takes_does_not_tell_how_many_keys_there_are(server: Live) -> None:
+    queue = await call(PrivateQueue.create, server.url)
+    path = f"/v1/private/recipients/{queue.id}"
+    unknown = f"/v1/private/recipients/{encode(secrets.token_bytes(24))}"
+    await call(queue.replace_keys, [public_key(new_key()) for _ in range(8)])
+
+    for refused in (path, unknown):
+        began = time.monotonic()
+        assert (await refusal(server, "GET", refused, new_key()))[0] == 403
+        assert time.monotonic() - began >= REFUSAL_S
 
 
 async def test_a_large_body_of_nobody_is_refused_by_its_head(server: Live) -> None:
