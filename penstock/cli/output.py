@@ -26,21 +26,21 @@ class Output:
 
     def __init__(self, as_json: bool = False, columns: str | None = None) -> None:
         self.as_json = as_json
-        self._columns = [name.strip() for name in columns.split(",")] if columns else None
+        self.columns = [name.strip() for name in columns.split(",")] if columns else None
 
     def rows(self, rows: Sequence[Row], columns: Sequence[str], none: str) -> None:
         """A table of these columns, unless others are asked for; `none` is said when there is nothing to show."""
         if self.as_json:
-            print(json.dumps([_picked(row, self._columns) for row in rows]))
+            print(json.dumps([_picked(row, self.columns) for row in rows]))
         elif rows:
-            names = self._columns or list(columns)
+            names = self.columns or list(columns)
             print_table(names, [[_field(row, name) for name in names] for row in rows])
         else:
             say(none)
 
     def picked(self, row: Row) -> dict[str, Any]:
         """The fields that are asked for."""
-        return _picked(row, self._columns)
+        return _picked(row, self.columns)
 
     def done(self, text: str, **what: Any) -> None:
         """There is nothing to show: say what was done, or print it as JSON."""
@@ -52,9 +52,9 @@ class Output:
     def record(self, record: Row) -> None:
         """One thing: a line for each field."""
         if self.as_json:
-            print(json.dumps(_picked(record, self._columns)))
+            print(json.dumps(_picked(record, self.columns)))
             return
-        shown = _picked(record, self._columns) if self._columns else dict(_flat(record))
+        shown = _picked(record, self.columns) if self.columns else dict(_flat(record))
         width = max(map(len, shown), default=0)
         for name, value in shown.items():
             print(f"{name.ljust(width)}  {text(value)}".rstrip())

@@ -189,18 +189,15 @@ def status(database: Database, out: Output) -> None:
     """Show the system, the queues and the consumers."""
     system = database.rows("status")
     queues, consumers = database.rows("queues", None), database.rows("consumers", None)
+    found = {"system": system, "queues": queues, "consumers": consumers}
     if out.as_json:
-        out.record({"system": system, "queues": queues, "consumers": consumers})
+        out.record(found)
         return
-    parts = (
-        ("System", ("component", "status", "detail"), system),
-        ("Queues", QUEUE_COLUMNS, queues),
-        ("Consumers", CONSUMER_COLUMNS, consumers),
-    )
-    for title, names, rows in parts:
-        print(f"{title}:")
+    columns = {"system": ("component", "status", "detail"), "queues": QUEUE_COLUMNS, "consumers": CONSUMER_COLUMNS}
+    for part, rows in out.picked(found).items():
+        print(f"{part.capitalize()}:")
         if rows:
-            print_table(names, [[row[name] for name in names] for row in rows])
+            print_table(columns[part], [[row[name] for name in columns[part]] for row in rows])
 
 
 @command("queues")

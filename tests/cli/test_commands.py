@@ -126,6 +126,7 @@ def test_the_life_of_a_job(target: Target) -> None:
     assert [one.id for one in target.json(list[jobs.Job], "job", "find", "ada@example.org")] == [made.job_id]
     shown = target.json(jobs.Job, "job", "show", made.job_id)
     assert (shown.status, shown.attempts) == ("pending", [])
+    assert target.run("job", "show", made.job_id, "--columns", "status").out == "status  pending\n"
     assert target.json(list[jobs.JobQueueStats], "job", "queues")[0].pending == 2
 
     assert target.json(jobs.JobState, "job", "cancel", made.job_id).status == "cancelled"
@@ -258,12 +259,16 @@ def test_status_shows_everything_and_check_names_the_problems(target: Target) ->
     found = target.json(status.Overview, "status")
     assert {one.queue for one in found.queues if one.dead_letters} == {"dead"}
     checked = target.run("check", "--json", code=1)
-    assert json.loads(checked.out) == [{"kind": "dead letters", "name": "dead", "problem": "holds 1 dead letters"}]
+    assert json.loads(checked.out) == [{"kind": "dead letters", "name": "dead", "problem": "holds 1 dead letter"}]
     target.run("check", "--ignore", "dead letters")
     screen = target.run("status").out
     assert "\nqueues (" in screen
     assert "problems (1)" in screen
     assert target.run("top", "--count", "2", "--every", "0s").out.count("\nqueues (") == 2
+    part = target.run("status", "--columns", "problems").out
+    assert ("queues (" in part, "problems (1)" in part) == (False, True)
+    assert set(json.loads(target.run("status", "--columns", "jobs,queues", "--json").out)) == {"jobs", "queues"}
+    target.run("status", "--columns", "nothing", code=2)
     for name in ("busy", "kept", "lossy", "dead"):
         target.run("queue", "drop", name)
 

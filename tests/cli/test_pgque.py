@@ -104,6 +104,7 @@ def test_a_database_without_a_server_from_install_to_uninstall(session: psycopg.
     assert json.loads(run("install", "--json").out)["installed"] is None
     assert run("upgrade").err.endswith("is upgraded\n")
 
+    run("create-queue", "orders", "--set", "max_retries=many", code=2)
     run("create-queue", "orders", "--set", "max_retries=0")
     assert "exists already" in run("create-queue", "orders").err
     session.execute("select pgque.subscribe('orders', 'app')")
@@ -124,6 +125,7 @@ def test_a_database_without_a_server_from_install_to_uninstall(session: psycopg.
     found = read(Status, "status")
     assert {one.component for one in found.system} >= {"pgque", "postgresql", "pg_cron", "ticker", "maint"}
     assert "orders" in run("status").out
+    assert run("status", "--columns", "queues").out.startswith("Queues:\n")
     bury(session, 0)
     assert json.loads(run("drain", "orders", "--json").out)["depth"] == 0
 

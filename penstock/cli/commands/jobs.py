@@ -95,7 +95,7 @@ def _contains(job: dict[str, Any], text: str) -> bool:
 def show(server: Server, out: Output, job_id: JobId) -> None:
     """Show a job with its result and its attempts."""
     found = server.get(f"{path(job_id)}/detail")
-    if out.as_json:
+    if out.as_json or out.columns:
         out.record(found)
         return
     out.record({name: value for name, value in found.items() if name != "attempts"})

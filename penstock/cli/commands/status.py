@@ -40,7 +40,7 @@ def status(
     if out.as_json:
         out.record(found)
     else:
-        _print(found, server.where, None if whole else LINES)
+        _print(out.picked(found), server.where, None if whole else LINES)
 
 
 @on_server()
@@ -60,7 +60,7 @@ def top(
         else:
             if sys.stdout.isatty():
                 print("\x1b[2J\x1b[H", end="")
-            _print(found, server.where, LINES)
+            _print(out.picked(found), server.where, LINES)
         sys.stdout.flush()
         looks += 1
         if count and looks >= count:
@@ -91,9 +91,10 @@ def check(
 
 
 def _print(found: dict[str, Any], where: str, most: int | None) -> None:
-    print(f"{where} at {found['at']}")
+    """The parts that are asked for, in the usual order."""
+    print(f"{where} at {found['at']}" if "at" in found else where)
     for part, columns in PARTS.items():
-        rows: Sequence[Row] = found[part]
+        rows: Sequence[Row] = found.get(part, ())
         if not rows:
             continue
         ordered = sorted(rows, key=lambda row: -sum(value for value in row.values() if isinstance(value, int)))
@@ -101,6 +102,8 @@ def _print(found: dict[str, Any], where: str, most: int | None) -> None:
         Output().rows(ordered[:most], columns, "")
         if most is not None and len(rows) > most:
             say(f"{len(rows) - most} more {part}; --all shows them")
+    if "problems" not in found:
+        return
     problems = found["problems"]
     print(f"\nproblems ({len(problems)})")
     if problems:

@@ -153,7 +153,7 @@ def _queue_problems(queues: Sequence[QueueStatus], stuck_s: float) -> Iterator[P
     for queue in queues:
         total = queue.visible + queue.in_flight + queue.delayed
         if queue.holds_dead_letters and total:
-            yield Problem("dead letters", queue.name, f"holds {total} dead letters")
+            yield Problem("dead letters", queue.name, f"holds {_counted(total, 'dead letter')}")
         elif queue.oldest_s is not None and queue.oldest_s > stuck_s and queue.visible + queue.in_flight:
             yield Problem("queue", queue.name, f"the oldest message has waited {duration(queue.oldest_s)}")
 
@@ -163,31 +163,36 @@ def _job_problems(jobs: Sequence[JobQueueStatus], stuck_s: float) -> Iterator[Pr
         if queue.wait_s is not None and queue.wait_s > stuck_s:
             yield Problem("jobs", queue.name, f"a ready job has waited {duration(queue.wait_s)} for a worker")
         if queue.dead:
-            yield Problem("dead jobs", queue.name, f"has {queue.dead} dead jobs")
+            yield Problem("dead jobs", queue.name, f"has {_counted(queue.dead, 'dead job')}")
 
 
 def _consumer_problems(consumers: Sequence[ConsumerStatus], stuck_s: float) -> Iterator[Problem]:
     for found in consumers:
         if found.pending and found.lag_s > stuck_s:
-            behind = f"is {found.pending} events and {duration(found.lag_s)} behind"
+            behind = f"is {_counted(found.pending, 'event')} and {duration(found.lag_s)} behind"
             yield Problem("consumer", f"{found.stream}/{found.consumer}", behind)
 
 
 def _endpoint_problems(endpoints: Sequence[EndpointStatus]) -> Iterator[Problem]:
     for found in endpoints:
         if found.failing or found.exhausted:
-            text = f"{found.failing} deliveries keep failing, {found.exhausted} were given up"
+            keeps = "delivery keeps" if found.failing == 1 else "deliveries keep"
+            text = f"{found.failing} {keeps} failing, {found.exhausted} given up"
             yield Problem("endpoint", found.endpoint, text + (f": {found.last_error}" if found.last_error else ""))
 
 
 def _schedule_problems(schedules: Sequence[ScheduleStatusLine], stuck_s: float) -> Iterator[Problem]:
     for found in schedules:
         if found.status == ScheduleStatus.PAUSED and found.failures:
-            yield Problem("schedule", found.name, f"was paused after {found.failures} failures: {found.last_error}")
+            yield Problem("schedule", found.name, f"was paused after {_counted(found.failures, 'failure')}: {found.last_error}")
         elif found.failures:
-            yield Problem("schedule", found.name, f"failed {found.failures} times in a row: {found.last_error}")
+            yield Problem("schedule", found.name, f"failed {_counted(found.failures, 'time')} in a row: {found.last_error}")
         elif found.due_s > stuck_s:
             yield Problem("schedule", found.name, f"should have fired {duration(found.due_s)} ago")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def duration(seconds: float) -> str:

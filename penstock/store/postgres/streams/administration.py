@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import asyncpg
 
-from penstock.errors import PenstockError, Unsupported
+from penstock.errors import Invalid, PenstockError, Unsupported
 from penstock.store.postgres import sql
 from penstock.store.postgres.connections import SQL, translated
 from penstock.store.postgres.migrate import migrate_connection
@@ -38,6 +38,8 @@ class Administration:
                 return [dict(row) for row in await self._connection.fetch(SQL[name], *arguments)]
         except (asyncpg.UndefinedFunctionError, asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
             raise Unsupported("pgque is not installed in this database, or is too old; run: pgque install") from error
+        except asyncpg.InvalidTextRepresentationError as error:
+            raise Invalid(error.message) from error
         except asyncpg.PostgresError as error:
             raise PenstockError(". ".join(filter(None, (error.message, error.hint)))) from error
 
