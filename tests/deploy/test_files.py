@@ -47,6 +47,8 @@ def test_the_image_runs_as_a_user_without_privileges_and_checks_its_health() -> 
     assert stage.index("USER penstock") < stage.index('ENTRYPOINT ["penstock"]')
     assert "/readyz" in stage[stage.index("HEALTHCHECK") :]
     assert 'CMD ["serve"]' in stage
+    # A container without the extra would refuse to export traces, and nobody can add it there.
+    assert DOCKERFILE.count("[embedded,otel]'") == 2
     settings = load(dict(re.findall(r"(PENSTOCK_\w+)=(\S+)", stage)))
     assert (settings.store, settings.auth_mode, settings.port) == ("embedded", "token", 9324)
     for source in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE):
@@ -67,6 +69,7 @@ def test_the_nodes_of_compose_have_valid_settings(name: str) -> None:
     assert (settings.store, settings.auth_mode) == ("postgres", "token")
     assert (DEPLOY / node["build"]["context"]).resolve() == ROOT
     assert (ROOT / node["build"]["dockerfile"]).exists()
+    assert int(node["stop_grace_period"].removesuffix("s")) > settings.drain_s
 
 
 def test_compose_mounts_files_that_exist_and_publishes_on_loopback_only() -> None:
@@ -87,7 +90,9 @@ def test_prometheus_and_the_proxy_know_every_node() -> None:
     assert secret in COMPOSE["secrets"]
     nodes = [f"{name}:9324" for name in COMPOSE["services"] if name.startswith("node")]
     assert scrape["static_configs"] == [{"targets": nodes}]
-    assert " ".join(nodes) in (DEPLOY / "proxy" / "Caddyfile").read_text()
+    proxy = (DEPLOY / "proxy" / "Caddyfile").read_text()
+    assert " ".join(nodes) in proxy
+    assert "lb_try_duration" in proxy, "requests would fail while a node is replaced"
     assert all((DEPLOY / "prometheus" / name).exists() for name in config["rule_files"])
     rules = yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text())
     assert all({"alert", "expr", "for", "labels", "annotations"} == rule.keys() for rule in rules["groups"][0]["rules"])
@@ -99,6 +104,8 @@ def test_the_unit_of_systemd_is_valid(tmp_path: Path) -> None:
     found = re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert found is not None
     assert int(found[1]) > Settings.drain_s
+    # A PostgreSQL that got the signal too would end the requests that are still running.
+    assert "\nKillMode=mixed\n" in unit
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")
@@ -109,3 +116,9 @@ def test_the_unit_of_systemd_is_valid(tmp_path: Path) -> None:
         [program, "verify", str(tmp_path / "penstock.service")], capture_output=True, text=True, timeout=60
     )
     assert [line for line in done.stderr.splitlines() if "penstock.service" in line] == []
+    exposed = subprocess.run(
+        [program, "security", "--offline=true", "--threshold=40", str(tmp_path / "penstock.service")],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    # Started by root here, and so without the account of the unit.
+    assert exposed.returncode == 0, exposed.stdout

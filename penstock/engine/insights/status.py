@@ -184,9 +184,11 @@ def _endpoint_problems(endpoints: Sequence[EndpointStatus]) -> Iterator[Problem]
 def _schedule_problems(schedules: Sequence[ScheduleStatusLine], stuck_s: float) -> Iterator[Problem]:
     for found in schedules:
         if found.status == ScheduleStatus.PAUSED and found.failures:
-            yield Problem("schedule", found.name, f"was paused after {_counted(found.failures, 'failure')}: {found.last_error}")
+            failures = _counted(found.failures, "failure")
+            yield Problem("schedule", found.name, f"was paused after {failures}: {found.last_error}")
         elif found.failures:
-            yield Problem("schedule", found.name, f"failed {_counted(found.failures, 'time')} in a row: {found.last_error}")
+            times = _counted(found.failures, "time")
+            yield Problem("schedule", found.name, f"failed {times} in a row: {found.last_error}")
         elif found.due_s > stuck_s:
             yield Problem("schedule", found.name, f"should have fired {duration(found.due_s)} ago")
 
