@@ -66,6 +66,8 @@ class StreamGauges:
     """Seconds since its last tick."""
     nacked: int
     """Failures that its consumers ever reported."""
+    dead: int
+    """Dead letters; more than a thousand are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,7 @@ class Consumers:
         ]
 
     async def streams(self) -> Sequence[StreamGauges]:
-        return [StreamGauges(tenant=TenantId(99), stream="orders", nacked=0, tick_age_s=7.0)]
+        return [StreamGauges(tenant=TenantId(99), stream="orders", nacked=0, dead=0, tick_age_s=7.0)]
 
 
 async def test_of_many_consumers_the_latest_keep_their_names(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-from penstock.model.gauges import ConsumerGauges, EndpointGauges
+from penstock.model.gauges import ConsumerGauges, EndpointGauges, PipelineGauges, StreamGauges
 from penstock.model.jobs import JobCounts
 from penstock.model.schedules import Schedule, ScheduleStatus
 from penstock.model.streams import Stream
@@ -22,6 +22,8 @@ LATE_S = 60
 LEVELS = ("critical", "warning", "note")
 NEARLY_EXPIRED = 0.75
 NEARLY_FULL = 0.9
+MOST_DEAD = 1000
+RECENT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,21 @@ def consumer_problems(consumers: Iterable[ConsumerGauges]) -> Iterator[Problem]:
         if one.pending and one.lag_s > UNRECEIVED_S:
             text = f"{one.consumer} is {duration(one.lag_s)} behind, with {thousands(one.pending)} events: is it stuck?"
             yield Problem(level="warning", subject=one.stream, text=text, link=path_of("streams", one.stream))
+
+
+def dead_event_problems(streams: Iterable[StreamGauges]) -> Iterator[Problem]:
+    for one in streams:
+        if one.dead:
+            more = " or more" if one.dead >= MOST_DEAD else ""
+            text = f"{thousands(one.dead)}{more} dead {'letter' if one.dead == 1 else 'letters'}."
+            yield Problem(level="warning", subject=one.stream, text=text, link=path_of("streams", one.stream))
+
+
+def pipeline_problems(pipelines: Iterable[PipelineGauges], now: datetime) -> Iterator[Problem]:
+    for one in pipelines:
+        if one.failed and now - one.seen_at < RECENT:
+            text = f"The last run of the pipeline failed or was lost, {age(one.seen_at, now)} ago."
+            yield Problem(level="warning", subject=one.pipeline, text=text, link=path_of("pipelines"))
 
 
 def endpoint_problems(endpoints: Iterable[EndpointGauges]) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from penstock.engine.jobs.jobs import MOST_AT_ONCE
-from penstock.errors import Conflict, Invalid, JobNotFound
+from penstock.errors import Conflict, Forbidden, Invalid, JobNotFound
 from penstock.limits import JOB_PAGE
 from penstock.model import Scope, TenantId
 from penstock.model.jobs import Job, JobCounts, JobFilter, JobStatus
@@ -21,6 +21,7 @@ from penstock.web.forms import actor_of, audited, check_typed_name
 from penstock.web.site import Call, Page, Site, path_of
 
 ROWS = 50
+HIDDEN = "this dashboard does not show payloads, so it does not find jobs by their values"
 KEEP_COUNTS_S = 0.4
 STATUSES = tuple(status for status in JobStatus if status is not JobStatus.FAILED)
 ACTED = {JobStatus.DEAD: "matching-retried", JobStatus.PENDING: "matching-cancelled"}
@@ -60,6 +61,8 @@ class JobPages:
         wanted, before = call.query.get("id", "").strip(), call.query.get("before", "")
         value = (call.form.get("value") or call.query.get("value", "")).strip()
         tag = (call.form.get("tag") or call.query.get("tag", "")).strip()
+        if value and not self._site.settings.payloads:
+            raise Forbidden(HIDDEN, field="value")
         asked = JobFilter(value=value or None, tag=tag or None, queue=queue or None, status=status)
         counts = await self._counts(call)
         jobs, older, note = await self._find(call, wanted, asked, before)
@@ -193,6 +196,8 @@ class JobPages:
         if status not in ACTED:
             raise Invalid("an action needs the status dead or pending", field="status")
         call.principal.require(Scope.MANAGE, queue)
+        if value and not self._site.settings.payloads:
+            raise Forbidden(HIDDEN, field="value")
         if not (value or tag):
             check_typed_name(call, queue)
         tenant, actor = call.principal.tenant, actor_of(call.principal)

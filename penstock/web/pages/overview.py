@@ -12,11 +12,13 @@ from penstock.web.charts import OLDEST, OPEN_JOBS, RATES, STREAM_LAG, WAITING, C
 from penstock.web.pages.attention import (
     Problem,
     consumer_problems,
+    dead_event_problems,
     delivery_problems,
     endpoint_problems,
     growth_problems,
     job_problems,
     ordered,
+    pipeline_problems,
     queue_problems,
     schedule_problems,
     stream_problems,
@@ -60,6 +62,7 @@ class Overview:
                 *delivery_problems(await self._exhausted(call), EXHAUSTED),
                 *await self._stream_problems(call),
                 *await self._endpoint_problems(call),
+                *await self._pipeline_problems(call),
             ]
         )
         fullest = sorted(rows, key=lambda row: (-row.total, row.name))[:FULLEST]
@@ -110,11 +113,21 @@ class Overview:
             ("streams", tenant), KEEP_WAITED_S, lambda: engine.streams.list(tenant, limit=STREAMS)
         )
         consumers = await self._site.shared.get("consumers", KEEP_WAITED_S, engine.gauges.consumers)
-        own = [one for one in consumers if one.tenant == tenant and call.principal.reaches(one.stream)]
+        gauges = await self._site.shared.get("stream gauges", KEEP_WAITED_S, engine.gauges.streams)
+        reaches = call.principal.reaches
         return [
-            *stream_problems(one for one in streams if call.principal.reaches(one.name)),
-            *consumer_problems(own),
+            *stream_problems(one for one in streams if reaches(one.name)),
+            *consumer_problems(one for one in consumers if one.tenant == tenant and reaches(one.stream)),
+            *dead_event_problems(one for one in gauges if one.tenant == tenant and reaches(one.stream)),
         ]
+
+    async def _pipeline_problems(self, call: Call) -> list[Problem]:
+        """Runs name queues and streams of all sorts, so only tokens that reach all of the tenant see them."""
+        engine, tenant = self._site.engine, call.principal.tenant
+        if call.principal.queues != "*" or not engine.store.has_streams:
+            return []
+        found = await self._site.shared.get("pipelines", KEEP_WAITED_S, engine.gauges.pipelines)
+        return list(pipeline_problems((one for one in found if one.tenant == tenant), engine.clock.now()))
 
     async def _endpoint_problems(self, call: Call) -> list[Problem]:
         """Endpoints belong to no queue, so only tokens that reach all of the tenant see them."""

@@ -54,6 +54,20 @@ async def test_each_consumer_has_its_pending_events_and_its_lag(store: PostgresS
     assert 100 <= stream.tick_age_s < 160
 
 
+async def test_a_stream_has_its_dead_letters(store: PostgresStore) -> None:
+    for name in ("orders", "other"):
+        await store.streams.create(DEFAULT_TENANT, name, {"max_retries": 0})
+    await store.streams.subscribe(DEFAULT_TENANT, "orders", "shop")
+    await store.streams.send(DEFAULT_TENANT, "orders", [NewEvent(type="paid", payload=str(n)) for n in range(3)])
+    await store.streams.tick_on_demand(DEFAULT_TENANT, "orders")
+    batch = await store.streams.receive(DEFAULT_TENANT, "orders", "shop", 10)
+    assert batch is not None
+    for event in batch.events[:2]:
+        await store.streams.nack(DEFAULT_TENANT, "orders", "shop", batch.id, event.id, 0, "it broke")
+
+    assert {one.stream: one.dead for one in await store.gauges.streams()} == {"orders": 2, "other": 0}
+
+
 async def test_streams_are_told_under_the_names_their_tenants_know(
     store: PostgresStore, clock: FakeClock, migrated_database: str
 ) -> None:

@@ -11,6 +11,8 @@ import httpx
 from penstock.auth import Mode
 from penstock.model import DEFAULT_TENANT, Scope
 from penstock.model.jobs import Failure, JobStatus, LeaseRequest, NewJob
+from penstock.web import WebSettings
+from penstock.web import app as pages
 from tests.wire.conftest import Live, running
 from tests.wire.web.markup import INERT, dangers
 
@@ -168,3 +170,17 @@ async def test_all_pending_jobs_of_a_queue_are_cancelled_after_typing_its_name(
     assert "130 matching jobs were cancelled, 0 had changed" in done.text
     assert {(await server.engine.jobs.get(DEFAULT_TENANT, one)).status for one in ids} == {JobStatus.CANCELLED}
     assert (await server.engine.jobs.get(DEFAULT_TENANT, other)).status is JobStatus.PENDING
+
+
+async def test_a_dashboard_that_hides_payloads_finds_nothing_by_them(server: Live) -> None:
+    await enqueue(server)
+    app = pages(server.engine, server.authenticator, dict, WebSettings(payloads=False))
+    async with running(app=app) as guarded, guarded.client() as client:
+        page = (await client.get("/ui/jobs")).text
+        found = [await client.get(f"/ui/jobs?queue=mail&status=pending&value={value}") for value in ("ada", "eve")]
+        form = {"queue": "mail", "status": "pending", "value": "ada"}
+        refused = await client.post("/ui/jobs/matching/all/act", data=form)
+
+    assert 'name="value"' not in page
+    assert [answer.status_code for answer in (*found, refused)] == [403, 403, 403]
+    assert found[0].text.replace("ada", "") == found[1].text.replace("eve", "")

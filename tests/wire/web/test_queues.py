@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -11,10 +12,18 @@ import pytest
 from penstock.auth import EVERYONE
 from penstock.clock import FakeClock
 from penstock.model import DEFAULT_TENANT, Receive, Send
-from penstock.model.gauges import ConsumerGauges, EndpointGauges
+from penstock.model.gauges import ConsumerGauges, EndpointGauges, PipelineGauges, StreamGauges
 from penstock.web import WebSettings
 from penstock.web import app as pages
-from penstock.web.pages.attention import Problem, consumer_problems, endpoint_problems, ordered, queue_problems
+from penstock.web.pages.attention import (
+    Problem,
+    consumer_problems,
+    dead_event_problems,
+    endpoint_problems,
+    ordered,
+    pipeline_problems,
+    queue_problems,
+)
 from penstock.web.pages.queue_rows import make_rows
 from tests.wire.conftest import Live, running
 from tests.wire.web.markup import INERT, dangers
@@ -305,6 +314,22 @@ def test_stuck_consumers_failing_endpoints_and_what_is_paused_need_attention() -
     failing = EndpointGauges(tenant=DEFAULT_TENANT, endpoint="https://example.com/", failing=1234)
     [problem] = endpoint_problems([failing])
     assert "1\N{NARROW NO-BREAK SPACE}234 deliveries to https://example.com/" in problem.text
+    gauges = [
+        StreamGauges(tenant=DEFAULT_TENANT, stream=f"log-{dead}", tick_age_s=0, nacked=0, dead=dead)
+        for dead in (0, 1, 1000)
+    ]
+    assert [one.text for one in dead_event_problems(gauges)] == [
+        "1 dead letter.", "1\N{NARROW NO-BREAK SPACE}000 or more dead letters.",
+    ]  # fmt: skip
+    now = datetime(2026, 11, 18, 12, tzinfo=UTC)
+    runs = [
+        PipelineGauges(
+            tenant=DEFAULT_TENANT, pipeline=name, running=False, failed=failed, rows=0, lag_events=0, lag_s=0.0,
+            seen_at=now - timedelta(hours=hours),
+        )
+        for name, failed, hours in (("archive", True, 3), ("cdc", True, 25), ("insights", False, 3))
+    ]  # fmt: skip
+    assert [(one.subject, one.link) for one in pipeline_problems(runs, now)] == [("archive", "/ui/pipelines")]
     found = ordered(
         [Problem(level=level, subject=level, text="", link="/") for level in ("note", "critical", "warning")]
     )

@@ -69,7 +69,9 @@ class PostgresGauges:
         for row in await self._connections.rows("stream_figures"):
             tenant, stream = owner_of(row["queue_name"])
             age_s = max(row["tick_age_s"], 0.0)
-            found.append(StreamGauges(tenant=tenant, stream=stream, tick_age_s=age_s, nacked=row["nacked"]))
+            found.append(
+                StreamGauges(tenant=tenant, stream=stream, tick_age_s=age_s, nacked=row["nacked"], dead=row["dead"])
+            )
         return found
 
     async def pipelines(self, seen_since: datetime) -> Sequence[PipelineGauges]:

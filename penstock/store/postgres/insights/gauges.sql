@@ -83,7 +83,11 @@ where p.sub_role <> 'member'
 select
   q.queue_name,
   extract(epoch from now() - t.tick_time)::float8 as tick_age_s,
-  coalesce(pg_sequence_last_value(to_regclass('pgque.event_' || q.queue_id || '_nack_seq')), 0) as nacked
+  coalesce(pg_sequence_last_value(to_regclass('pgque.event_' || q.queue_id || '_nack_seq')), 0) as nacked,
+  (
+    select count(*)
+    from (select from pgque.dead_letter as d where d.dl_queue_id = q.queue_id limit 1000) as counted
+  ) as dead
 from pgque.queue as q
 cross join lateral (
   select n.tick_time
