@@ -88,6 +88,9 @@ def payload(number: int, chance: random.Random) -> str:
             ["nonsense", '{"id": "x"}', "[1]", '{"ID": 1}', '{"id": null, "_offset": 1}', '{"id": 1} x']
         )
     found: dict[str, Any] = {"id": number % 50, "total": number + (0.5 if number > EVENTS // 2 else 0)}
+    found["serial"] = 2**60 + number if number > EVENTS // 3 else number
+    if chance.random() < 0.02:
+        found["serial"] = 0.5
     if number > EVENTS // 4:
         found["note"] = f"note {number}"
     if number > EVENTS * 3 // 4:
@@ -152,6 +155,25 @@ def test_each_event_is_in_one_place_once_however_often_its_batch_is_killed(
         assert sorted(map(without_empty, rows), key=lambda row: row["_offset"]) == expected
         expected_aside += bad
     assert sorted(aside) == sorted(expected_aside)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_fractions_go_aside_when_whole_numbers_would_lose_digits(
+    apart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(1)
+    monkeypatch.setattr(batches, "f", SimpleNamespace(col=lambda name: SimpleNamespace(isin=list)))
+    monkeypatch.setattr(batches, "query_id", lambda session, checkpoint: "query")
+    apply = ApplyEvents(root=str(tmp_path), settings=TablesSettings(types={}), checkpoint="")
+    large, fraction = (1, "made", '{"id": 9007199254740993, "n": 1}'), (2, "made", '{"id": 0.5, "n": 1.5}')
+
+    for number, part in enumerate([[large], [fraction]] if apart else [[large, fraction]]):
+        apply(Frame(part, chance), number)  # type: ignore[arg-type]
+
+    rows = polars.read_delta(str(tmp_path / "made")).select("id", "n", "_offset").rows()
+    assert rows == [(9007199254740993, 1.0, 1)]
+    [reason] = polars.read_delta(str(tmp_path / "_quarantine"))["reason"]
+    assert reason == "Expected `int | null`, got `float` - at `$.id`"
 
 
 def without_empty(row: dict[str, Any]) -> dict[str, Any]:

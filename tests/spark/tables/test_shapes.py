@@ -15,9 +15,10 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.lake.schemas import arrow_schema
 from penstock.spark.pipelines.pipeline import PipelineError
+from penstock.spark.pipelines.tables import shapes
 from penstock.spark.pipelines.tables.ddl import parse_columns
 from penstock.spark.pipelines.tables.settings import read_settings, table_name
-from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved, joined
+from penstock.spark.pipelines.tables.shapes import Decoder, Misfit, Samples, Shape, evolved, joined, unknown_reason
 from penstock.spark.pipelines.tables.tasks import Outcome, Plan, TablesWriter, take_outcomes
 
 pytestmark = pytest.mark.timeout(60)
@@ -70,6 +71,37 @@ def test_a_shape_grows_and_deciding_again_changes_nothing() -> None:
     assert evolved(after, samples) == after
 
 
+def test_whole_numbers_that_a_double_cannot_hold_stay_whole() -> None:
+    large = 2**53 + 1
+
+    mixed = evolved(EMPTY, looked({"id": large}, {"id": 2}, {"id": 1.5}))
+
+    assert mixed.schema.simpleString() == "struct<id:bigint>"
+    exact = declared("id bigint", exact=frozenset({"id"}))
+    assert evolved(exact, looked({"id": 1.5})) == exact
+    assert joined(exact, [declared("id double")]).schema.simpleString() == "struct<id:bigint>"
+
+
+def test_names_that_no_column_can_have_are_left_out() -> None:
+    odd = {'a"b': 1, "a\\b": 1, "a\nb": 1, "a`b": 1, "": 1, "a b.c": 1}
+
+    shape = evolved(EMPTY, looked(odd))
+
+    assert shape.schema.names == ["a b.c"]
+    assert Decoder(shape).decode('{"a b.c": 1}')
+    assert unknown_reason(json.dumps(odd), shape) == "field 'a\"b' cannot be the name of a column"
+
+
+def test_a_table_has_a_maximum_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "MOST_COLUMNS", 3)
+
+    shape = evolved(EMPTY, looked({f"user {number}": 1 for number in range(9)}))
+
+    assert shape.schema.names == ["user 0", "user 1", "user 2"]
+    assert joined(shape, [evolved(EMPTY, looked({"user 7": 1}))]) == shape
+    assert unknown_reason('{"user 7": 1}', shape) == "field 'user 7' has no column: the table has 3, the maximum"
+
+
 def test_declared_types_are_decoded() -> None:
     shape = declared("d decimal(6,2), at timestamp, day date, raw binary, one struct<a: int>, m map<string, bigint>")
     text = (
@@ -107,7 +139,17 @@ def test_columns_are_read_without_spark() -> None:
     text = "`a b` int, n: decimal(8,2) not null, l array<map<string, struct<x: date>>>"
 
     assert parse_columns(text).simpleString() == ("struct<a b:int,n:decimal(8,2),l:array<map<string,struct<x:date>>>>")
-    for wrong in ("", "a", "a int b", "a decimal(50)", "a array<int", "a int, A int", "a map<int, int>", "a int not"):
+    for wrong in (
+        "",
+        "a",
+        "a int b",
+        "a decimal(50)",
+        "a array<int",
+        "a int, A int",
+        "a map<int, int>",
+        "a int not",
+        '`"` int',
+    ):
         with pytest.raises(ValueError, match=r"\w"):
             parse_columns(wrong)
 
@@ -222,6 +264,14 @@ def test_a_file_declares_tables(tmp_path: Path) -> None:
     every = read_settings(None).of("a/b")
     assert every is not None
     assert every.table == table_name("a/b") == "a~2f~b"
+
+
+def test_a_long_type_gets_a_table_that_a_file_system_can_name() -> None:
+    names = [table_name("x" * 254 + last) for last in ("a", "b", "ab", "é")]
+
+    assert [len(name) for name in names] == [255] * 4
+    assert names[0] == "x" * 254 + "a"
+    assert len(set(names)) == 4
 
 
 @pytest.mark.parametrize(

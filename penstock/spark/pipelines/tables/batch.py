@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.dataset as dataset
 import pyarrow.parquet as parquet
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
@@ -31,7 +32,7 @@ from penstock.spark.pipelines.change_data.columns import fits
 from penstock.spark.pipelines.checkpoint_ids import query_id
 from penstock.spark.pipelines.pipeline import PipelineError
 from penstock.spark.pipelines.tables.settings import TablesSettings, TypeSettings
-from penstock.spark.pipelines.tables.shapes import Shape, joined
+from penstock.spark.pipelines.tables.shapes import EXACT, Shape, joined
 from penstock.spark.pipelines.tables.tasks import (
     EVENT_COLUMNS,
     JSON_COLUMNS,
@@ -48,6 +49,7 @@ PASSES = 6
 UNPLANNED = "no table is declared for this type"
 QUARANTINE_FOLDER = "_quarantine"
 _STAGING = "_staging"
+_BOUNDS = ("minValues", "maxValues")
 
 
 @dataclass(slots=True)
@@ -178,12 +180,38 @@ def _settled(result: TypeResult) -> Plan | None:
     """Give a type the columns that its tasks came to; or the plan to write it with again, when they differ."""
     if result.plan is None:
         return None
-    shapes = result.shapes()
-    plan = replace(result.plan, shape=joined(result.plan.shape, shapes).keyed(result.plan.key))
+    shapes, given = result.shapes(), result.plan.shape
+    plan = replace(result.plan, shape=joined(given, shapes).keyed(result.plan.key))
+    if exact := {name for name in _grown(plan.shape, [given, *shapes]) if _has_large(name, result)}:
+        given = replace(given, exact=given.exact | exact)
+        plan = replace(plan, shape=joined(given, shapes).keyed(plan.key))
     if all(plan.shape.holds(each) for each in shapes):
         result.plan = plan
         return None
     return plan
+
+
+def _grown(to: Shape, shapes: Iterable[Shape]) -> set[str]:
+    """The columns that are doubles now, and were whole numbers in one of the shapes."""
+    doubles = {each.name for each in to.schema.fields if isinstance(each.dataType, DoubleType)}
+    whole = {each.name for shape in shapes for each in shape.schema.fields if isinstance(each.dataType, LongType)}
+    return doubles & whole
+
+
+def _has_large(name: str, result: TypeResult) -> bool:
+    """Whether the table, or a file of the batch, has a whole number in the column that a double cannot hold."""
+    bounds = [json.loads(each.statistics)[bound].get(name) for each in result.files for bound in _BOUNDS]
+    if any(isinstance(bound, int) and abs(bound) > EXACT for bound in bounds):
+        return True
+    assert result.plan is not None
+    if not exists(result.plan.path):
+        return False
+    table = open_table(result.plan.path)
+    if StructField(name, LongType()) not in spark_schema(table).fields:
+        return False
+    column = dataset.field(name)
+    large = (column > EXACT) | (column < -EXACT)
+    return bool(table.to_pyarrow_dataset().head(1, columns=[name], filter=large).num_rows)
 
 
 def shape_of(path: str, settings: TypeSettings) -> Shape:
@@ -192,7 +220,7 @@ def shape_of(path: str, settings: TypeSettings) -> Shape:
     schema = found.schema
     if settings.schema is not None:
         schema = _declared(settings.table, schema, nullable(settings.schema), settings.schema)
-    return Shape(schema, found.json & set(schema.names), settings.evolve).keyed(settings.key)
+    return replace(found, schema=schema, json=found.json & set(schema.names), open=settings.evolve).keyed(settings.key)
 
 
 def _declared(table: str, there: StructType, relaxed: StructType, declared: StructType) -> StructType:

@@ -24,6 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.spark.pipelines.tables.shapes import is_column_name
+
 _SIMPLE: dict[str, DataType] = {
     "tinyint": ByteType(), "smallint": ShortType(), "int": IntegerType(), "integer": IntegerType(),
     "bigint": LongType(), "long": LongType(), "float": FloatType(), "real": FloatType(), "double": DoubleType(),
@@ -58,6 +60,8 @@ class _Parser:
             if found:
                 self._take(",")
             name = self._word().strip("`")
+            if not is_column_name(name):
+                raise ValueError(f"{name!r} cannot be the name of a column")
             if self._peek() == ":":
                 self._take(":")
             kind, nullable = self._type(), True

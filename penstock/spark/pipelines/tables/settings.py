@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from penstock.spark.pipelines.tables.ddl import parse_columns
 
 OTHERS = ("tables", "skip", "quarantine")
 _TYPE_KEYS = ("table", "schema", "key", "partition_by", "evolve")
+LONGEST = 255
+"""Maximum length of a table name: file systems accept no longer name of a folder."""
 _TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -65,7 +68,11 @@ def read_settings(path: str | None) -> TablesSettings:
 def table_name(event_type: str) -> str:
     """A folder name for any type: unique, and without characters that lead to another folder."""
     found = re.sub("[^A-Za-z0-9_.-]", lambda odd: f"~{ord(odd[0]):x}~", event_type)
-    return found if found and not found.startswith((".", "_")) else f"~{found}"
+    if not found or found.startswith((".", "_")):
+        found = f"~{found}"
+    if len(found) <= LONGEST:
+        return found
+    return f"{found[: LONGEST - 17]}~{sha256(event_type.encode()).hexdigest()[:16]}"
 
 
 def _settings(given: dict[str, Any]) -> TablesSettings:

@@ -6,6 +6,7 @@ field and the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -37,14 +38,21 @@ from pyspark.sql.types import (
 
 OWN = ("_stream", "_offset", "_timestamp", "_key", "_date")
 """Columns that every table has besides the fields of the payload."""
+MOST_COLUMNS = 1000
+"""Columns that payloads may add to a table: fields named by ids would make columns without end."""
+EXACT = 2**53
+"""Larger whole numbers lose digits as doubles."""
 JSON = "json"
 """Kind of a field that holds objects, or lists of them: their JSON is kept as text."""
 
+_NO_COLUMN = re.compile(r'[`"\\\x00-\x1f]')
+"""Characters that the name of a column cannot have: msgspec refuses them, or SQL cannot quote them."""
 _NULL = msgspec.Raw(b"null")
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _KINDS: dict[str, DataType] = {
-    "long": LongType(), "double": DoubleType(), "string": StringType(), "boolean": BooleanType(), JSON: StringType(),
+    "long": LongType(), "large": LongType(), "double": DoubleType(), "string": StringType(), "boolean": BooleanType(),
+    JSON: StringType(),
 }  # fmt: skip
 
 
@@ -56,13 +64,19 @@ class Shape:
     json: frozenset[str] = frozenset()
     open: bool = True
     """Whether a field without a column does not fit; otherwise it is ignored."""
+    exact: frozenset[str] = frozenset()
+    """Whole numbers that stay so when fractions come: as doubles they would lose digits."""
 
     def encode(self) -> dict[str, Any]:
-        return {"schema": self.schema.jsonValue(), "json": sorted(self.json), "open": self.open}
+        return {
+            "schema": self.schema.jsonValue(), "json": sorted(self.json), "open": self.open,
+            "exact": sorted(self.exact),
+        }  # fmt: skip
 
     @classmethod
     def decode(cls, found: Mapping[str, Any]) -> Shape:
-        return cls(StructType.fromJson(found["schema"]), frozenset(found["json"]), found["open"])
+        schema = StructType.fromJson(found["schema"])
+        return cls(schema, frozenset(found["json"]), found["open"], frozenset(found["exact"]))
 
     def keyed(self, key: Sequence[str]) -> Shape:
         """A row without its key does not fit."""
@@ -229,13 +243,15 @@ def _kind(value: Any) -> str | None:
         case bool():
             return "boolean"
         case int():
-            return "long" if -(2**63) <= value < 2**63 else "double"
+            if not -(2**63) <= value < 2**63:
+                return "double"
+            return "long" if abs(value) <= EXACT else "large"
         case float():
             return "double"
         case str():
             return "string"
         case list():
-            kinds = {_kind(each) for each in value} - {None}
+            kinds = {"long" if (kind := _kind(each)) == "large" else kind for each in value} - {None}
             if kinds == {"long", "double"}:
                 kinds = {"double"}
             if not kinds:
@@ -259,22 +275,20 @@ def evolved(shape: Shape, samples: Samples) -> Shape:
     for name in sorted(samples.kinds):
         counts = _numbers_together(samples.kinds[name])
         if name in fields:
-            if "double" in counts and isinstance(fields[name].dataType, LongType | IntegerType):
+            whole = isinstance(fields[name].dataType, LongType | IntegerType)
+            if whole and "double" in counts and "large" not in samples.kinds[name] and name not in shape.exact:
                 fields[name] = StructField(name, DoubleType(), fields[name].nullable)
             continue
-        if (
-            frequent[name.lower()] != name
-            or name.lower() in lower
-            or not name.strip()
-            or any(letter in name for letter in "`\0")
-        ):
+        if frequent[name.lower()] != name or name.lower() in lower or not is_column_name(name):
+            continue
+        if len(fields) >= MOST_COLUMNS:
             continue
         kind = max(sorted(counts), key=lambda each: counts[each])
         fields[name] = StructField(name, _type_of(kind))
         lower.add(name.lower())
         if kind == JSON:
             json.add(name)
-    return Shape(StructType(list(fields.values())), frozenset(json), shape.open)
+    return replace(shape, schema=StructType(list(fields.values())), json=frozenset(json))
 
 
 def joined(shape: Shape, others: Sequence[Shape]) -> Shape:
@@ -286,7 +300,9 @@ def joined(shape: Shape, others: Sequence[Shape]) -> Shape:
     for other in others:
         for each in other.schema.fields:
             there = fields.get(each.name)
-            if there is None and each.name.lower() not in lower:
+            if each.name in shape.exact and isinstance(each.dataType, DoubleType):
+                each = StructField(each.name, LongType(), each.nullable)
+            if there is None and each.name.lower() not in lower and len(fields) < MOST_COLUMNS:
                 fields[each.name] = each
                 lower.add(each.name.lower())
                 json |= {each.name} & other.json
@@ -303,7 +319,11 @@ def _is_wider(kind: DataType, than: DataType, *, new: bool) -> bool:
 
 
 def _numbers_together(counts: Mapping[str, int]) -> dict[str, int]:
+    """Whole numbers count as fractions where there are any, unless a double could not hold them."""
     found = dict(counts)
+    if "large" in found:
+        found["long"] = found.get("long", 0) + found.pop("large")
+        return found
     for whole, fraction in (("long", "double"), ("array<long>", "array<double>")):
         if fraction in found:
             found[fraction] += found.pop(whole, 0)
@@ -316,6 +336,10 @@ def _type_of(kind: str) -> DataType:
     return _KINDS[kind]
 
 
+def is_column_name(name: str) -> bool:
+    return bool(name.strip()) and _NO_COLUMN.search(name) is None
+
+
 def unknown_reason(text: str, shape: Shape) -> str | None:
     """Why a field of the payload can never be a column; None when that is not the problem."""
     names = {each.name.lower(): each.name for each in shape.schema.fields}
@@ -324,8 +348,12 @@ def unknown_reason(text: str, shape: Shape) -> str | None:
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     for name in found if isinstance(found, dict) else ():
+        if not is_column_name(name):
+            return f"field {name!r} cannot be the name of a column"
         if name.lower() in OWN:
             return f"field {name!r} has the name of a column that every table has"
         if name.lower() in names and name != names[name.lower()]:
             return f"field {name!r} differs from column {names[name.lower()]!r} only in case"
+        if name not in shape.schema.names and len(shape.schema) >= MOST_COLUMNS:
+            return f"field {name!r} has no column: the table has {MOST_COLUMNS}, the maximum"
     return None
