@@ -373,9 +373,10 @@ class TestSchemas:
         mirrored.run()
         mirrored.sql(f"insert into t values (2{values[1:]})")
         mirrored.sql("insert into t (id, day, at, price, free) values (3, '0044-03-15 BC', 'infinity', 'NaN', 'NaN')")
+        mirrored.sql("insert into t (id, day, local) values (4, '5874897-12-31', '10000-01-01')")
         mirrored.run()
 
-        first, second, odd = mirrored.current()
+        first, second, odd, far = mirrored.current()
         assert first | {"id": 2} == second
         assert first == {
             "id": 1, "small": 2, "big": 9007199254740993, "flag": True, "real": 1.5, "Real 2": 0.1,
@@ -384,8 +385,12 @@ class TestSchemas:
             "bytes": b"\x00\xff", "doc": '{"a": 1}', "mood": "glad", "tags": "{a,b}", "fixed": "ab  ",
         }  # fmt: skip
         assert (odd["day"], odd["at"], odd["price"], odd["free"]) == (None, None, None, "NaN")
-        unfit = [row["_unfit"] for row in mirrored.rows("current") if row["id"] == 3]
-        assert unfit == ['{"price":"NaN","day":"0044-03-15 BC","at":"infinity"}']
+        assert (far["day"], far["local"]) == (None, None)
+        unfit = [row["_unfit"] for row in mirrored.rows("current") if row["id"] > 2]
+        assert unfit == [
+            '{"price":"NaN","day":"0044-03-15 BC","at":"infinity"}',
+            '{"day":"5874897-12-31","local":"10000-01-01T00:00:00"}',
+        ]
         mirrored.sql("reset datestyle")
         assert [row["_unfit"] for row in mirrored.as_of(mirrored.now(), "id")] == [None, None, *unfit]
 

@@ -147,3 +147,21 @@ def test_a_virtual_column_is_not_copied(dsn: str, database: psycopg.Connection[A
 
 def rows_of(table: LakeTable) -> list[str]:
     return sorted(str(row) for row in table.open().to_pyarrow_table().to_pylist())
+
+
+def test_a_default_that_the_lake_cannot_represent_is_told_beside_what_is_told_already(tmp_path: Path) -> None:
+    table = LakeTable(str(tmp_path / "t"), CURRENT)
+    write_deltalake(
+        table.path,
+        pa.table({
+            "id": [1, 2], "until": pa.array([None, None], MOMENT), "_unfit": ['{"day":"infinity"}', None],
+            "_offset": [1, 2], "_changed_at": pa.array([None, None], MOMENT),
+        }),
+    )  # fmt: skip
+    row = pa.table({"until": pa.array([None], MOMENT), "_unfit": ['{"until":"infinity"}']})
+
+    for _ in range(2):  # A run that is cut off before it has noted this repeats it.
+        table.fill(row)
+
+    rows = table.open().to_pyarrow_table(columns=["id", "_unfit"]).sort_by("id").to_pylist()
+    assert [each["_unfit"] for each in rows] == ['{"day":"infinity","until":"infinity"}', '{"until":"infinity"}']

@@ -1,8 +1,8 @@
 """Columns of a tracked table: their types in the lake, and the conversion of texts to values.
 
 Events and the first copy both deliver values as text of their PostgreSQL type, so there is one conversion. A text that
-its type in the lake cannot represent (an infinite timestamp, a year BC, NaN of a numeric) becomes null, and is kept in
-the column `_unfit` of the row.
+its type in the lake cannot represent (an infinite timestamp, a year BC or after 9999, NaN of a numeric) becomes null,
+and is kept in the column `_unfit` of the row.
 """
 
 from __future__ import annotations
@@ -161,6 +161,6 @@ def _value(text: Expression, kind: DataType) -> Expression:
     if isinstance(kind, BinaryType):
         return functions.try_to_binary(functions.substring(text, 3, 2_147_483_647), functions.lit("hex"))
     if isinstance(kind, (DateType, TimestampType, TimestampNTZType)):
-        # Spark would ignore the suffix and return a date AD.
-        return functions.when(~text.endswith(" BC"), text.try_cast(kind))
+        # Spark would ignore the suffix BC. Years of more than four digits are beyond what most readers of Delta know.
+        return functions.when(text.rlike("^[0-9]{4}-") & ~text.endswith(" BC"), text.try_cast(kind))
     return text.try_cast(kind)

@@ -46,6 +46,17 @@ KEY, SNAPSHOT, QUERY = "penstock.key", "penstock.snapshot", "penstock.query"
 UNFILLED = "penstock.unfilled"
 """Property: new columns whose default is not in the older rows yet."""
 
+_BOTH_UNFIT = """
+case
+  when target.`_unfit` is null then source.`_unfit`
+  when source.`_unfit` is null then target.`_unfit`
+  -- Repeated after a crash.
+  when strpos(target.`_unfit`, rtrim(substr(source.`_unfit`, 2), '}')) > 0 then target.`_unfit`
+  else substr(target.`_unfit`, 1, character_length(target.`_unfit`) - 1) || ',' || substr(source.`_unfit`, 2)
+end
+"""
+"""The values that do not fit of a row, as a JSON object, and those of its new columns."""
+
 
 @dataclass(slots=True)
 class LakeTable:
@@ -126,9 +137,10 @@ class LakeTable:
 
     def fill(self, row: pa.Table) -> None:
         """Give the values of one row to all rows, or all open versions, that are older than the new columns."""
-        names = [quoted(name) for name in row.column_names]
+        names = [quoted(name) for name in row.column_names if name != UNFIT]
         matched = "target.`_is_current` = true" if self.own is HISTORY else "true"
         filled = {name: f"coalesce(target.{name}, source.{name})" for name in names}
+        filled[quoted(UNFIT)] = _BOTH_UNFIT
         lake_merge(self.path, row, matched, lambda merger: merger.when_matched_update(filled))
         self.changed()
         self.set(unfilled="[]")
