@@ -23,11 +23,14 @@ def _check_job(entry: NewJob) -> None:
     _check_payload("payload", entry.payload)
     check_range("priority", entry.priority, limits.JOB_PRIORITY)
     check_range("max_retries", entry.max_retries, limits.JOB_RETRIES)
-    check_moment("run_at", entry.run_at)
-    check_length("unique_key", entry.unique_key, limits.JOB_KEY_CHARACTERS)
-    check_range("tags", len(entry.tags), limits.JOB_TAGS)
-    for tag in entry.tags:
-        check_length("tags", tag, limits.JOB_TAG_CHARACTERS)
+    if entry.run_at is not None:
+        check_moment("run_at", entry.run_at)
+    if entry.unique_key is not None:
+        check_length("unique_key", entry.unique_key, limits.JOB_KEY_CHARACTERS)
+    if entry.tags:
+        check_range("tags", len(entry.tags), limits.JOB_TAGS)
+        for tag in entry.tags:
+            check_length("tags", tag, limits.JOB_TAG_CHARACTERS)
     if entry.unique_s is not None:
         check_range("unique_seconds", entry.unique_s, limits.JOB_UNIQUE_S)
     if entry.backoff is not None:
@@ -70,8 +73,10 @@ def check_limits(given: JobLimits) -> None:
 
 def _check_payload(field: str, text: str) -> None:
     check_text(field, text)
-    if len(text) > limits.JOB_PAYLOAD_BYTES or len(text.encode()) > limits.JOB_PAYLOAD_BYTES:
-        raise TooLarge(f"{field} must have at most {limits.JOB_PAYLOAD_BYTES} bytes", field=field)
+    most = limits.JOB_PAYLOAD_BYTES
+    # Four bytes are the most that a character takes.
+    if len(text) > most or (4 * len(text) > most and len(text.encode()) > most):
+        raise TooLarge(f"{field} must have at most {most} bytes", field=field)
     check_json(field, text)
 
 

@@ -32,7 +32,8 @@ _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<n
 
 def read_body(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray) -> Shape:
     try:
-        return checked(decoder.decode(body)) if _may_be_out_of_range(decoder, body) else decoder.decode(body)
+        value = decoder.decode(body)
+        return checked(value) if _may_be_out_of_range(decoder, body, value) else value
     except msgspec.ValidationError as error:
         raise invalid(error, decoder.type) from None
     except RecursionError:
@@ -43,10 +44,12 @@ def read_body(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray) -> 
         raise Invalid(f"the body is not valid JSON: {error}", field="body") from None
 
 
-def _may_be_out_of_range(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray) -> bool:
+def _may_be_out_of_range(decoder: msgspec.json.Decoder[Shape], body: bytes | bytearray, value: Shape) -> bool:
     """Whether a body can hold a number or a moment that no store takes: most cannot, and need no second look."""
+    if _has_moments(decoder.type) and _holds_moment(value):
+        return True
     # A regular expression would take ten times as long, which counts in a body of many megabytes.
-    return _has_moments(decoder.type) or _LONG_NUMBER in body.translate(_TO_ZEROS)
+    return _LONG_NUMBER in body.translate(_TO_ZEROS)
 
 
 def _has_moments(shape: Any) -> bool:
@@ -54,6 +57,28 @@ def _has_moments(shape: Any) -> bool:
     if known is None:
         known = _MOMENTS[shape] = "DateTimeType(" in repr(msgspec.inspect.type_info(shape))
     return known
+
+
+def _holds_moment(value: object) -> bool:
+    if isinstance(value, msgspec.Struct):
+        for name in _moment_fields(type(value)):
+            item = getattr(value, name)
+            if item is not None and _holds_moment(item):
+                return True
+        return False
+    if isinstance(value, list):
+        return any(map(_holds_moment, value))
+    if isinstance(value, dict):
+        return any(map(_holds_moment, value.values()))
+    return isinstance(value, datetime)
+
+
+@lru_cache
+def _moment_fields(shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields in which there can be a moment."""
+    found = msgspec.inspect.type_info(shape)
+    assert isinstance(found, msgspec.inspect.StructType)
+    return tuple(field.name for field in found.fields if "DateTimeType(" in repr(field.type))
 
 
 def checked(value: Shape, field: str = "") -> Shape:
