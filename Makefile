@@ -70,7 +70,7 @@ docs: $(DEVELOPMENT) ## Build the documentation as a site in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet $(ARGS)
 	@echo "Open build/site/index.html"
 
-bench: $(DEVELOPMENT) ## Compare with other queues: a table, charts in docs/img, rounds in bench/results
+bench: $(DEVELOPMENT) ## Compare with other queues in ten minutes: a table, charts in docs/img, rounds in bench/results
 	@$(BIN)/python -m bench.suite $(ARGS)
 
 bench-quick: $(DEVELOPMENT) ## Compare the CPU time of requests with bench/baseline.json, in a minute

@@ -13,17 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bench.processes import Server
+from bench.processes import Missing, Server
 
 PACKAGES = {"redis": "redis-server", "rabbitmq": "rabbitmq-server"}
 RABBITMQ = Path("/usr/lib/rabbitmq/bin")
 """Debian's programs without the wrapper that changes the user and wants the service's folders."""
 POLICY = Path("/usr/sbin/policy-rc.d")
 START_S = 90.0
-
-
-class Missing(Exception):
-    """A peer that cannot be had on this machine."""
 
 
 def install(name: str) -> None:
@@ -37,7 +33,7 @@ def install(name: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     command = [apt, "install", "-y", "-qq", "--no-install-recommends", PACKAGES[name]]
     with _no_services():
-        done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, timeout=600, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=600, check=False)
     if done.returncode != 0 or not _present(name):
         raise Missing(f"apt-get could not install {PACKAGES[name]}")
 

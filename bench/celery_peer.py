@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import brokers, peers
 from bench.jobs import LONGEST_S, WORKERS, Found, cpu
+from bench.processes import Missing
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,10 +33,7 @@ class CeleryPeer:
         if name == "cycle":
             with self._workers():
                 return self._produce("single", count, finish=True)
-        found = self._produce(name, count * 5 if name == "batch" else count, finish=False)
-        with self._workers():
-            self._await(5.0)  # the next round begins on an empty queue
-        return found
+        return self._produce(name, count, finish=False)
 
     def _produce(self, role: str, count: int, *, finish: bool) -> Found:
         command = [str(self._python), "-m", "bench.celery_tasks", role, str(count)]
@@ -46,7 +44,7 @@ class CeleryPeer:
         assert process.stdin is not None
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
-            raise brokers.Missing("Celery did not start")
+            raise Missing("Celery did not start")
         if finish:
             self._await(1.0)
         before = self._count()
@@ -54,12 +52,13 @@ class CeleryPeer:
         process.stdin.write("\n")
         process.stdin.flush()
         if process.stdout.readline() != "done\n":
-            raise brokers.Missing("Celery could not send")
+            raise Missing("Celery could not send")
         if finish:
             self._await_count(before + count // 16 * 16)
         took = time.perf_counter() - began
         found = Found(count / took, (cpu() - spent) / count * 1e6)
-        process.communicate(timeout=LONGEST_S)
+        # The next round begins on an empty queue.
+        process.communicate(None if finish else "purge\n", timeout=LONGEST_S)
         return found
 
     def _count(self) -> int:
@@ -69,7 +68,7 @@ class CeleryPeer:
         give_up = time.monotonic() + LONGEST_S
         while self._count() < count:
             if time.monotonic() > give_up:
-                raise brokers.Missing("Celery has not finished its tasks")
+                raise Missing("Celery has not finished its tasks")
             time.sleep(0.02)
 
     def _await(self, seconds: float) -> None:
@@ -102,10 +101,7 @@ def running(broker: str) -> Iterator[CeleryPeer]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
         server = stack.enter_context(brokers.running(broker))
-        try:
-            python = peers.install("celery") / "python"
-        except (subprocess.SubprocessError, OSError) as error:
-            raise brokers.Missing(f"Celery could not be installed: {error}") from None
+        python = peers.install("celery") / "python"
         scheme = "redis" if broker == "redis" else "amqp"
         path = "/0" if broker == "redis" else "//"
         yield CeleryPeer(python, f"{scheme}://127.0.0.1:{server.port}{path}", folder)

@@ -1,8 +1,8 @@
 """Celery as a contender of bench/suite.py: its app, and its producers.
 
 Run by the Python of Celery's own environment: `python -m bench.celery_tasks ROLE COUNT`, with the broker's address in
-BENCH_BROKER. A producer says `ready`, does its part when it reads a line, and then says `done`. Each task that has run
-adds a byte to the file BENCH_DONE.
+BENCH_BROKER. A producer says `ready`, does its part when it reads a line, and then says `done`; another line has it
+throw away the tasks that have not run. Each task that has run adds a byte to the file BENCH_DONE.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def main() -> None:
     sys.stdin.readline()
     {"single": single, "batch": batch}[role](count)
     print("done", flush=True)
+    if sys.stdin.readline():
+        app.control.purge()
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.processes import Server
+from bench.processes import Missing, Server
 
 FOLDER = Path(__file__).parent.parent / ".venv" / "bench-peers"
-PACKAGES = {"moto": "moto[server]", "ministack": "ministack", "celery": "celery[redis]"}
+PACKAGES = {"moto": "moto[server]", "ministack": "ministack", "celery": "celery[redis]", "pgmq": "pgmq"}
 START_S = 60.0
 
 
@@ -26,11 +26,20 @@ def install(name: str) -> Path:
     done = folder / ".installed"
     if not done.exists():
         print(f"installing {PACKAGES[name]} into {folder}", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, PACKAGES[name]], check=True, timeout=600)
+        for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], [*pip, PACKAGES[name]]):
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+            except subprocess.CalledProcessError as error:
+                raise Missing(f"{PACKAGES[name]} could not be installed: {error.stderr.strip()[-300:]}") from None
         done.touch()
     return folder / "bin"
+
+
+def pgmq() -> str:
+    """The SQL of PGMQ, as its Python client brings it along."""
+    [file] = install("pgmq").parent.glob("lib/python*/site-packages/pgmq/sql/pgmq.sql")
+    return file.read_text("utf-8")
 
 
 @contextmanager
@@ -69,4 +78,4 @@ def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
             return
         except OSError:
             time.sleep(0.1)
-    raise SystemExit(f"{process.args!r} did not start")
+    raise Missing(f"{process.args!r} did not start")

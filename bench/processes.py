@@ -18,6 +18,10 @@ from pathlib import Path
 TICK = os.sysconf("SC_CLK_TCK")
 
 
+class Missing(Exception):
+    """A peer that cannot be had on this machine."""
+
+
 @dataclass(frozen=True)
 class Cpu:
     """Seconds of CPU, of the server's own processes and of PostgreSQL's."""

@@ -226,17 +226,22 @@ def main() -> None:
                 )
                 show(asyncio.run(run(embedded.dsn, options.rounds, bool(options.pgmq))))
             if options.only in (None, "clients"):
-                postmaster = int((Path(folder) / "data" / "postgresql" / "postmaster.pid").read_text().split()[0])
+                server = postmaster(Path(folder) / "data")
                 print(f"pgbench; CPU µs of PostgreSQL per message; median of {options.rounds} rounds; above 1 is ours")
                 sql_clients.show(
                     asyncio.run(
-                        sql_clients.run(embedded.dsn, postmaster, options.rounds, bool(options.pgmq), print_progress)
+                        sql_clients.run(embedded.dsn, server, options.rounds, bool(options.pgmq), print_progress)
                     )
                 )
             if options.only in (None, "pinned"):
                 sql_pinned.show(asyncio.run(sql_pinned.run(embedded.dsn, options.seconds)))
         finally:
             embedded.stop()
+
+
+def postmaster(data: Path) -> int:
+    """The id of the process of an embedded PostgreSQL."""
+    return int((data / "postgresql" / "postmaster.pid").read_text().split()[0])
 
 
 def print_progress(title: str) -> None:
