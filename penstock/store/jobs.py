@@ -104,6 +104,9 @@ class JobStore(Protocol):
     async def traces(self, ids: Sequence[str]) -> dict[str, str]:
         """By id, the traceparent of those jobs that were enqueued with one."""
 
+    async def traced(self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int) -> list[str]:
+        """Ids of jobs whose traceparent begins with one of these texts, among the `recent` last that have one."""
+
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
         """A worker of this node waits on the queue: for the next half minute, report enqueues of others.
 

@@ -30,6 +30,8 @@ MOST = 200
 """Messages, events and deliveries of one trail, each."""
 RECENT_EVENTS = 20_000
 """Events of each stream that are searched for a trace: the column has no index."""
+RECENT_JOBS = 20_000
+"""Jobs with a trace that are searched for one."""
 GROUPS = 20
 HIDDEN = 20
 """Messages in flight and delayed ones that a page shows."""
@@ -121,8 +123,7 @@ class _Search:
         except JobNotFound:
             pass
         else:
-            if self._reaches(job.queue):
-                self._add(_job_steps(job, await self._jobs.attempts(self._tenant, uuid)))
+            await self._add_job(job)
             return
         number = number_of(uuid)
         if number is not None:
@@ -133,6 +134,9 @@ class _Search:
         texts = beginnings(trace)
         self._add_messages(await self._store.follow.traced_messages(self._tenant, texts, MOST))
         self._add_events(await self._store.follow.traced_events(self._tenant, texts, RECENT_EVENTS, MOST))
+        for job_id in await self._store.jobs.traced(self._tenant, texts, RECENT_JOBS, MOST):
+            with contextlib.suppress(JobNotFound):
+                await self._add_job(await self._jobs.get(self._tenant, job_id))
         publish = publish_of_trace(trace)
         if publish is not None:
             await self._add_deliveries(await self._store.follow.deliveries(self._tenant, publish, MOST))
@@ -163,6 +167,11 @@ class _Search:
             if self._reaches(message.queue):
                 self._add(_message_steps(message, self._now))
                 self._add_trace(message.trace)
+
+    async def _add_job(self, job: Job) -> None:
+        if self._reaches(job.queue):
+            self._add(_job_steps(job, await self._jobs.attempts(self._tenant, job.id)))
+            self._add_trace((await self._store.jobs.traces([job.id])).get(job.id))
 
     def _add_events(self, found: Iterable[FollowedEvent]) -> None:
         for count, event in enumerate(found, 1):

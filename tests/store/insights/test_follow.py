@@ -189,3 +189,24 @@ def test_trace_ids_are_found_in_both_headers() -> None:
     assert trace_id_of(f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent=53995c3f42cd8ad8;Sampled=1") == TRACE
     assert trace_id_of("nothing") is None
     assert beginnings("nothing") == ["nothing"]
+
+
+async def test_a_job_is_followed_by_the_trace_of_its_producer(
+    engine: Engine, caller: Caller, tenant: TenantId, store: Store, clock: FakeClock
+) -> None:
+    other_tenant = (await store.create_tenant(f"other-{tenant}", clock.now())).id
+    trace = f"00-{TRACE}-00f067aa0ba902b7-01"
+    await caller.make_queue("orders")
+    await caller.send("orders", "hello", trace=trace)
+    made = await engine.jobs.enqueue(NewJob(tenant=tenant, queue="mail", payload="{}", trace=trace))
+    await engine.jobs.enqueue(NewJob(tenant=tenant, queue="mail", payload="{}", trace=trace.replace("4b", "4c")))
+    await engine.jobs.enqueue(NewJob(tenant=other_tenant, queue="mail", payload="{}", trace=trace))
+
+    by_trace = await engine.follow.trail(tenant, TRACE, everything)
+    by_job = await engine.follow.trail(tenant, made.id, everything)
+    limited = await engine.follow.trail(tenant, TRACE, lambda name: name == "orders")
+
+    assert {(step.kind.value, step.where) for step in by_trace.steps} == {("message", "orders"), ("job", "mail")}
+    assert {step.id for step in by_trace.steps if step.where == "mail"} == {made.id}
+    assert (set(by_job.steps), by_job.traces) == (set(by_trace.steps), (TRACE,))
+    assert {step.where for step in limited.steps} == {"orders"}

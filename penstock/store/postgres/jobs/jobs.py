@@ -122,6 +122,11 @@ class PostgresJobs:
         rows = await self._connections.rows("job_traces", queues, numbers)
         return {named[row[0] - 1][0]: row[1] for row in rows}
 
+    async def traced(self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int) -> list[str]:
+        ids = await self._job_ids()
+        rows = await self._connections.rows("traced_jobs", tenant, list(beginnings), recent, limit)
+        return [ids.encode(row["queue_id"], row["job_id"]) for row in rows]
+
     async def lease_many(self, requests: Sequence[LeaseRequest], now: datetime) -> list[Leased]:
         ids = await self._job_ids()
         await self._know_queues({(request.tenant, request.queue) for request in requests})

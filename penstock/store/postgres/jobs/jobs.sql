@@ -23,6 +23,19 @@ select e.position::integer, t.trace
 from unnest($1::integer[], $2::bigint[]) with ordinality as e (queue_id, job_id, position)
 join penstock.job_traces as t on t.queue_id = e.queue_id and t.job_id = e.job_id;
 
+-- name: traced_jobs
+select t.queue_id, t.job_id
+from (
+  select r.queue_id, r.job_id, r.trace, r.created_at
+  from penstock.job_traces as r
+  order by r.created_at desc
+  limit $3
+) as t
+join penstock.job_queues as q on q.id = t.queue_id and q.tenant_id = $1
+where exists (select from unnest($2::text[]) as b (beginning) where starts_with(t.trace, b.beginning))
+order by t.created_at, t.job_id
+limit $4;
+
 -- name: enqueue_jobs_after
 select e.numbers, e.existing
 from penstock.enqueue_jobs_after($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as e;

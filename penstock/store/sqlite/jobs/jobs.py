@@ -134,6 +134,18 @@ class SqliteJobs:
     async def traces(self, ids: Sequence[str]) -> dict[str, str]:
         return await self._database.read(lambda s: _traces(s, ids))
 
+    async def traced(self, tenant: TenantId, beginnings: Sequence[str], recent: int, limit: int) -> list[str]:
+        def look(session: Session) -> list[str]:
+            encode = rules.ids_of(session).encode
+            found = [
+                encode(row["queue_id"], row["id"])
+                for beginning in beginnings
+                for row in session.all("traced_jobs", tenant=tenant, beginning=beginning, recent=recent, limit=limit)
+            ]
+            return found[:limit]
+
+        return await self._database.read(look)
+
     async def expect(self, tenant: TenantId, queue: str, now: datetime) -> None:
         """Nobody else enqueues: every job passes through this process, which knows of it."""
 

@@ -58,6 +58,21 @@ select trace
 from job_traces
 where job_id = :id;
 
+-- name: traced_jobs
+select j.queue_id, j.id
+from (
+  select r.job_id, r.trace
+  from job_traces as r indexed by job_traces_age
+  order by r.created_at desc
+  limit :recent
+) as t
+join jobs as j on j.id = t.job_id
+where j.tenant_id = :tenant
+and t.trace >= :beginning
+and t.trace < :beginning || char(1114111)
+order by j.id
+limit :limit;
+
 -- name: insert_job_tag
 insert into job_tags (tenant_id, tag, job_id, created_at)
 values (:tenant, :tag, :id, :now)
