@@ -116,7 +116,7 @@ def _topic(publish: Publish, routes: Subscribers) -> Topic | None:
         return None
     topic = routes.topic(publish.topic)
     if topic is None:
-        raise TopicNotFound()
+        raise TopicNotFound(f"Topic '{publish.topic}' does not exist")
     return topic
 
 

@@ -403,7 +403,7 @@ async def test_tenants_do_not_see_each_others_jobs(worker: Worker, store: Store)
     leased = await worker.lease_one()
 
     assert json.loads(leased.payload) == "mine"
-    with pytest.raises(JobNotFound):
+    with pytest.raises(JobNotFound, match=f"Job {mine} does not exist"):
         await other.get(mine)
     assert await other.complete(leased) is JobOutcome.ABSENT
     assert (await other.fail(leased)).outcome is JobOutcome.ABSENT

@@ -110,13 +110,13 @@ async def test_topics_come_by_name_and_in_pages(caller: Caller) -> None:
 
 async def test_what_is_not_there_says_so(caller: Caller) -> None:
     topics = caller.store.topics
-    with pytest.raises(TopicNotFound):
+    with pytest.raises(TopicNotFound, match="Topic 'nothing' does not exist"):
         await topics.get_topic(caller.tenant, "nothing")
-    with pytest.raises(TopicNotFound):
+    with pytest.raises(TopicNotFound, match="Topic 'nothing' does not exist"):
         await topics.update_topic(caller.tenant, "nothing", attributes={}, tags={})
-    with pytest.raises(TopicNotFound):
+    with pytest.raises(TopicNotFound, match="Topic 'nothing' does not exist"):
         await topics.count_subscriptions(caller.tenant, "nothing")
-    with pytest.raises(TopicNotFound):
+    with pytest.raises(TopicNotFound, match="Topic 'nothing' does not exist"):
         await subscribe(caller, topic="nothing")
     for key in (str(uuid4()), "no uuid"):
         with pytest.raises(SubscriptionNotFound):

@@ -27,6 +27,22 @@ async def test_an_error_lists_what_is_allowed(client: httpx.AsyncClient, path: s
     assert message in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/v1/topics/nothing/messages", {"message": 1}, "Topic 'nothing' does not exist"),
+        ("/v1/topics/nothing/subscriptions", {"queue_name": "a"}, "Topic 'nothing' does not exist"),
+        ("/v1/queues/nothing/messages", {"message": 1}, "Queue 'nothing' does not exist"),
+    ],
+)
+async def test_what_does_not_exist_is_named(client: httpx.AsyncClient, path: str, body: object, message: str) -> None:
+    await client.post("/v1/queues", json={"name": "a"})
+
+    answer = await client.post(path, json=body)
+
+    assert (answer.status_code, answer.json()["error"]) == (404, message)
+
+
 async def test_parameters_are_listed_too(client: httpx.AsyncClient) -> None:
     answer = await client.get("/v1/jobs?state=dead")
     choice = await client.get("/v1/jobs?status=gone")

@@ -217,7 +217,7 @@ class PostgresJobs:
     async def get(self, tenant: TenantId, job_id: str) -> Job:
         row = await self._connections.row("get_job", tenant, *await self._name_of(job_id))
         if row is None:
-            raise JobNotFound()
+            raise JobNotFound(f"Job {job_id} does not exist")
         [job] = await self._with_edges([_job(row, await self._job_ids())])
         return job
 

@@ -47,7 +47,7 @@ class PostgresTopics:
     async def get_topic(self, tenant: TenantId, name: str) -> Topic:
         row = await self._connections.row("get_topic", tenant, name)
         if row is None:
-            raise TopicNotFound()
+            raise TopicNotFound(f"Topic '{name}' does not exist")
         return rows.topic(row)
 
     async def list_topics(self, tenant: TenantId, *, after: str = "", limit: int = 100) -> list[Topic]:
@@ -65,7 +65,7 @@ class PostgresTopics:
     async def count_subscriptions(self, tenant: TenantId, topic: str) -> TopicCounts:
         row = await self._connections.row("count_subscriptions", tenant, topic)
         if row is None:
-            raise TopicNotFound()
+            raise TopicNotFound(f"Topic '{topic}' does not exist")
         return TopicCounts(confirmed=row["confirmed"], pending=row["pending"], deleted=row["deleted"])
 
     # Subscriptions

@@ -191,7 +191,7 @@ def _get(session: Session, tenant: TenantId, job_id: str) -> Job:
             row = session.first(query, tenant=tenant, queue=name[0], id=name[1])
             if row is not None:
                 return waiting.shown(session, search.job_of(row, session.value("job_queue_name", id=name[0]), ids), ids)
-    raise JobNotFound()
+    raise JobNotFound(f"Job {job_id} does not exist")
 
 
 def _attempts(session: Session, tenant: TenantId, job_id: str) -> list[Attempt]:

@@ -70,7 +70,7 @@ class SqliteTopics:
     async def count_subscriptions(self, tenant: TenantId, topic: str) -> TopicCounts:
         row = await self._database.read(lambda s: s.first("count_topic_subscriptions", tenant=tenant, name=topic))
         if row is None:
-            raise TopicNotFound()
+            raise TopicNotFound(f"Topic '{topic}' does not exist")
         return TopicCounts(confirmed=row["confirmed"], pending=row["pending"], deleted=row["deleted"])
 
     # Subscriptions
@@ -214,7 +214,7 @@ def _create_topic(
 def _find_topic(session: Session, tenant: TenantId, name: str) -> sqlite3.Row:
     row = session.first("find_topic", tenant=tenant, name=name)
     if row is None:
-        raise TopicNotFound()
+        raise TopicNotFound(f"Topic '{name}' does not exist")
     return row
 
 
