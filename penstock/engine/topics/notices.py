@@ -100,7 +100,8 @@ def headers_of(kind: Kind, message_id: str, topic_arn: str, subscription_arn: st
 
 
 def signature_version_of(topic: Topic | None) -> str:
-    version = None if topic is None else topic.attributes.get("SignatureVersion")
+    """Topics of SNS use version 1 unless told otherwise; events of no topic use version 2."""
+    version = "2" if topic is None else topic.attributes.get("SignatureVersion")
     return version if version in ("1", "2") else "1"
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from penstock.auth import Mode
+from penstock.engine.topics.notices import signed_text
 from penstock.engine.topics.webhooks import WebhookSettings
 from penstock.loops.deliverer import Deliverer
 from penstock.model import DEFAULT_TENANT, Scope
@@ -76,6 +81,21 @@ async def test_a_filter_and_an_envelope(client: httpx.AsyncClient) -> None:
     assert [message["message"] for message in plain] == [{"kind": "a"}]
     wrapped = (await client.get("/v1/queues/wrapped/messages?max=10")).json()
     assert [message["message"]["Message"] for message in wrapped] == ['{"kind":"a"}', '{"kind":"b"}']
+
+
+async def test_an_event_of_no_topic_is_signed_with_version_2(client: httpx.AsyncClient) -> None:
+    await make_queue(client)
+    await subscribe(client, "#", queue_name="work", envelope=True)
+    await client.post("/v1/events/things", json={"message": "hello"})
+
+    [message] = (await client.get("/v1/queues/work/messages")).json()
+
+    envelope = message["message"]
+    certificate = x509.load_pem_x509_certificate((await client.get("/v1/cert")).content)
+    key = certificate.public_key()
+    assert isinstance(key, rsa.RSAPublicKey)
+    assert envelope["SignatureVersion"] == "2"
+    key.verify(b64decode(envelope["Signature"]), signed_text(envelope), padding.PKCS1v15(), hashes.SHA256())
 
 
 @pytest.mark.parametrize(
