@@ -243,6 +243,7 @@ class Webhooks:
                 # No proxies and no passwords from the environment.
                 trust_env=False,
                 cookie_jar=DummyCookieJar(),
+                skip_auto_headers={"Accept"},
                 auto_decompress=False,
             )
         return self._session

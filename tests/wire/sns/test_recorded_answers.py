@@ -8,8 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from penstock.engine.topics.webhooks import WebhookSettings
+from penstock.loops.deliverer import Deliverer
 from penstock.model import DEFAULT_TENANT
 from penstock.model.topics import Delivery
+from tests.endpoint import listening
 from tests.wire.amazon import Sqs, refused
 from tests.wire.conftest import Live, running
 from tests.wire.notifications import Sns, connect, fresh
@@ -99,6 +102,23 @@ async def test_requests_to_endpoints_accept_compressed_answers(live: Live, sns: 
     [asked] = await deliveries(live, url)
 
     assert json.loads(asked.headers)["accept-encoding"] == "gzip,deflate"
+
+
+async def test_requests_to_endpoints_have_no_headers_but_those_of_amazon() -> None:
+    with listening() as endpoint:
+        async with running() as live:
+            live.engine.webhooks._settings = WebhookSettings(allow_private=True)
+            sns = Sns(connect(live.url))
+            await sns.subscribe(await sns.topic(), endpoint.url, "http")
+            deliverer = Deliverer(live.engine, enabled=False)
+            await deliverer.once()
+            await deliverer.close()
+
+    [arrival] = endpoint.arrivals
+    assert sorted(arrival.headers) == [
+        "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent",
+        "x-amz-sns-message-id", "x-amz-sns-message-type", "x-amz-sns-topic-arn",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("raw", ["false", "true"])
