@@ -333,7 +333,7 @@ CREATE TABLE penstock.messages (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0');
 
-CREATE FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) RETURNS SETOF penstock.messages
+CREATE FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_floor bigint, p_floor_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) RETURNS SETOF penstock.messages
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -600,6 +600,26 @@ CREATE FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text,
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.place_of(p_priority integer, p_id bigint, p_lifo boolean) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE;
+
+CREATE SEQUENCE penstock.message_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE FUNCTION penstock.end_place(p_queue penstock.queues) RETURNS bigint
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((NOT (p_queue).fifo) AND (NOT (p_queue).lifo)) THEN penstock.place_of(100, COALESCE(pg_sequence_last_value('penstock.message_ids'::regclass), (0)::bigint), false)
+             ELSE NULL::bigint
+         END AS "case";
+END;
+
 CREATE FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer DEFAULT 0, max_retries integer DEFAULT 3, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, unique_s integer DEFAULT 3600, backoff jsonb DEFAULT NULL::jsonb, after uuid[] DEFAULT NULL::uuid[], tags text[] DEFAULT NULL::text[]) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -621,6 +641,9 @@ CREATE FUNCTION penstock.enqueue_tagged_jobs(p_tenants bigint[], p_queues intege
 CREATE FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.entries_walked() RETURNS bigint
+    LANGUAGE sql STABLE;
 
 CREATE FUNCTION penstock.expect_messages(queue text, expect_s integer DEFAULT 60) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -766,6 +789,29 @@ CREATE FUNCTION penstock.group_key(p_bin bigint, p_group text) RETURNS integer
 CREATE FUNCTION penstock.has_large_number(p_text text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION penstock.hint_since(p_hint bigint[], p_now timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((p_hint)[5] > penstock.next_lease((0)::bigint, p_now)) THEN ('1970-01-01 00:00:00+00'::timestamp with time zone + (((p_hint)[3])::double precision * '00:00:00.000001'::interval))
+             ELSE '-infinity'::timestamp with time zone
+         END AS "case";
+END;
+
+CREATE FUNCTION penstock.hint_start(p_hint bigint[], p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((p_hint)[5] > penstock.next_lease((0)::bigint, p_now)) THEN (p_hint)[2]
+             ELSE (0)::bigint
+         END AS "case";
+END;
 
 CREATE FUNCTION penstock.hold_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_after_queues integer[], p_afters bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -939,9 +985,6 @@ CREATE FUNCTION penstock.next_job_at(p_queue integer, p_now timestamp with time 
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE;
-
 CREATE FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_subject text, p_detail json, p_now timestamp with time zone) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -986,9 +1029,6 @@ CREATE FUNCTION penstock.pick_fifo(p_bin bigint, p_limit integer, p_shuffle bool
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.place_of(p_priority integer, p_id bigint, p_lifo boolean) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE;
-
 CREATE FUNCTION penstock.pop(queue text, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, body text, headers jsonb, attributes jsonb, sent_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -999,6 +1039,10 @@ CREATE FUNCTION penstock.pop(queue text, max_messages integer DEFAULT 1) RETURNS
     SET jit TO 'off';
 
 COMMENT ON FUNCTION penstock.pop(queue text, max_messages integer) IS 'Receives and deletes in one step.';
+
+CREATE FUNCTION penstock.pop_from_any(queue text, max_messages integer) RETURNS TABLE(id bigint, body text, headers jsonb, attributes jsonb, sent_at timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
 
 CREATE FUNCTION penstock.promote_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1136,10 +1180,6 @@ CREATE FUNCTION penstock.read_schedule_times(p_schedule penstock.schedules, p_se
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.recall_start(p_bin bigint, p_now timestamp with time zone) RETURNS bigint[]
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp';
-
 CREATE FUNCTION penstock.receive(queue text, visibility_timeout_s integer DEFAULT NULL::integer, max_messages integer DEFAULT 1) RETURNS TABLE(id bigint, lease bigint, body text, headers jsonb, attributes jsonb, receives integer, priority smallint, group_id text, sent_at timestamp with time zone, visible_at timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1155,7 +1195,7 @@ CREATE FUNCTION penstock.receive_from_any(queue text, timeout_s integer, max_mes
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint DEFAULT NULL::bigint) RETURNS TABLE(request integer, code text, next_due_at timestamp with time zone, place bigint, id bigint, lease bigint, body text, is_json boolean, priority smallint, receives integer, sent_at timestamp with time zone, first_received_at timestamp with time zone, visible_at timestamp with time zone, group_id text, dedup_id text, attributes json, headers json, trace text, dead_letter_source text, sequence bigint)
+CREATE FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint DEFAULT NULL::bigint, p_floors bigint[] DEFAULT NULL::bigint[], p_floors_since timestamp with time zone[] DEFAULT NULL::timestamp with time zone[]) RETURNS TABLE(request integer, code text, next_due_at timestamp with time zone, place bigint, id bigint, lease bigint, body text, is_json boolean, priority smallint, receives integer, sent_at timestamp with time zone, first_received_at timestamp with time zone, visible_at timestamp with time zone, group_id text, dedup_id text, attributes json, headers json, trace text, dead_letter_source text, sequence bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1203,7 +1243,11 @@ CREATE FUNCTION penstock.release_due_groups(p_queue penstock.queues, p_max integ
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) RETURNS bigint
+CREATE FUNCTION penstock.release_due_in(p_queue text, p_since timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1215,7 +1259,7 @@ CREATE FUNCTION penstock.release_waiting(p_queues integer[], p_numbers bigint[],
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.remember_start(p_bin bigint, p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION penstock.remember_start(p_hint bigint[], p_queue text, p_start bigint, p_since timestamp with time zone, p_walked bigint, p_found boolean, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1257,6 +1301,22 @@ CREATE FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, OUT move
 CREATE FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text, p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
+
+CREATE FUNCTION penstock.was_long(p_walked_before bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+ SELECT (penstock.entries_walked() > (p_walked_before + 5000));
+END;
+
+CREATE FUNCTION penstock.saw_start(p_hint bigint[], p_due boolean, p_walked bigint, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (p_hint IS NOT NULL) THEN (p_due OR (LEAST((p_hint)[5], ((p_hint)[7] + 20000)) <= penstock.next_lease((0)::bigint, p_now)))
+             ELSE ((clock_timestamp() > (p_now + '00:00:00.001'::interval)) AND penstock.was_long(p_walked))
+         END AS "case";
+END;
 
 CREATE FUNCTION penstock.send(queue text, message jsonb, headers jsonb DEFAULT NULL::jsonb, delay_s integer DEFAULT NULL::integer, priority integer DEFAULT NULL::integer, group_id text DEFAULT NULL::text, dedup_id text DEFAULT NULL::text, retention_s integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1329,7 +1389,7 @@ CREATE FUNCTION penstock.set_aside(p_queue penstock.queues, p_ids bigint[], p_ta
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
-CREATE FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit integer, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit integer, p_max integer, p_target penstock.queues, p_by_request boolean, p_start bigint, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
@@ -1769,13 +1829,6 @@ CREATE UNLOGGED TABLE penstock.job_waiting (
     node text NOT NULL,
     until timestamp with time zone NOT NULL
 );
-
-CREATE SEQUENCE penstock.message_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
 
 CREATE TABLE penstock.migrations (
     name text NOT NULL,
@@ -2671,7 +2724,7 @@ REVOKE ALL ON FUNCTION penstock.check_tags(p_tags text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.check_that(p_field text, p_holds boolean, p_rule text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.claim(p_queue penstock.queues, p_limit integer, p_shuffle boolean, p_start bigint, p_since timestamp with time zone, p_floor bigint, p_floor_since timestamp with time zone, p_max integer, p_target penstock.queues, p_by_request boolean, p_until timestamp with time zone, p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.claim_deliveries(p_limit integer, p_each integer, p_busy_lanes bigint[], p_busy_counts integer[], p_after bigint, p_lease interval, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -2767,6 +2820,10 @@ REVOKE ALL ON FUNCTION penstock.drop_topic_row(p_tenant bigint, p_name text) FRO
 
 REVOKE ALL ON FUNCTION penstock.end_job(p_queue integer, p_number bigint, p_error text, p_now timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION penstock.place_of(p_priority integer, p_id bigint, p_lifo boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.end_place(p_queue penstock.queues) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.enqueue_job(queue text, payload jsonb, priority integer, max_retries integer, run_at timestamp with time zone, unique_key text, unique_s integer, backoff jsonb, after uuid[], tags text[]) TO penstock_admin;
@@ -2778,6 +2835,8 @@ REVOKE ALL ON FUNCTION penstock.enqueue_jobs_after(p_tenants bigint[], p_queues 
 REVOKE ALL ON FUNCTION penstock.enqueue_tagged_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], p_positions integer[], p_after_queues integer[], p_after_numbers bigint[], p_after_positions integer[], p_tags text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.enqueue_traced_jobs(p_tenants bigint[], p_queues integer[], p_payloads text[], p_priorities integer[], p_retries integer[], p_run_ats timestamp with time zone[], p_backoffs text[], p_keys text[], p_windows integer[], p_now timestamp with time zone, p_traces text[], OUT numbers bigint[], OUT existing boolean[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.entries_walked() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.expect_messages(queue text, expect_s integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.expect_messages(queue text, expect_s integer) TO penstock_writer;
@@ -2846,6 +2905,12 @@ REVOKE ALL ON FUNCTION penstock.forget_jobs(p_before timestamp with time zone, p
 REVOKE ALL ON FUNCTION penstock.group_key(p_bin bigint, p_group text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.has_large_number(p_text text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.hint_since(p_hint bigint[], p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.hint_start(p_hint bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.hold_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_after_queues integer[], p_afters bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
@@ -2927,8 +2992,6 @@ REVOKE ALL ON FUNCTION penstock.next_due_at(p_bin bigint, p_now timestamp with t
 
 REVOKE ALL ON FUNCTION penstock.next_job_at(p_queue integer, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.next_lease(p_lease bigint, p_now timestamp with time zone) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION penstock.note_act(p_tenant bigint, p_actor text, p_act text, p_subject text, p_detail json, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.note_waiting(p_until timestamp with time zone) FROM PUBLIC;
@@ -2953,11 +3016,11 @@ REVOKE ALL ON FUNCTION penstock.pick_any(p_bin bigint, p_limit integer, p_now ti
 
 REVOKE ALL ON FUNCTION penstock.pick_fifo(p_bin bigint, p_limit integer, p_shuffle boolean, p_start bigint, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.place_of(p_priority integer, p_id bigint, p_lifo boolean) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION penstock.pop(queue text, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.pop(queue text, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.pop(queue text, max_messages integer) TO penstock_admin;
+
+REVOKE ALL ON FUNCTION penstock.pop_from_any(queue text, max_messages integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.promote_jobs(p_queue integer, p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
@@ -3020,15 +3083,13 @@ REVOKE ALL ON FUNCTION penstock.read_schedule_message(p_schedule penstock.schedu
 
 REVOKE ALL ON FUNCTION penstock.read_schedule_times(p_schedule penstock.schedules, p_settings jsonb) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.recall_start(p_bin bigint, p_now timestamp with time zone) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
 GRANT ALL ON FUNCTION penstock.receive(queue text, visibility_timeout_s integer, max_messages integer) TO penstock_admin;
 
 REVOKE ALL ON FUNCTION penstock.receive_from_any(queue text, timeout_s integer, max_messages integer, now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.receive_many(p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[], p_shuffles boolean[], p_places bigint[], p_since timestamp with time zone[], p_now timestamp with time zone, p_bytes bigint, p_floors bigint[], p_floors_since timestamp with time zone[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.receive_wait(queue text, wait_s integer, visibility_timeout_s integer, max_messages integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.receive_wait(queue text, wait_s integer, visibility_timeout_s integer, max_messages integer) TO penstock_writer;
@@ -3053,13 +3114,15 @@ REVOKE ALL ON FUNCTION penstock.release_due(p_queue penstock.queues, p_max integ
 
 REVOKE ALL ON FUNCTION penstock.release_due_groups(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.release_due_in(p_queue text, p_since timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.release_due_messages(p_queue penstock.queues, p_max integer, p_target penstock.queues, p_by_request boolean, p_since timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.release_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.release_waiting(p_queues integer[], p_numbers bigint[], p_now timestamp with time zone, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.remember_start(p_bin bigint, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.remember_start(p_hint bigint[], p_queue text, p_start bigint, p_since timestamp with time zone, p_walked bigint, p_found boolean, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.remove_expired_head(p_bin bigint, p_id bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 
@@ -3077,6 +3140,10 @@ GRANT ALL ON FUNCTION penstock.resume_schedule(schedule text) TO penstock_admin;
 REVOKE ALL ON FUNCTION penstock.run_move_tasks(p_now timestamp with time zone, OUT moved integer, OUT tenants bigint[], OUT queues text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.run_schedule_row(p_id bigint, p_time text, p_mark text, p_now timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.was_long(p_walked_before bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.saw_start(p_hint bigint[], p_due boolean, p_walked bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION penstock.send(queue text, message jsonb, headers jsonb, delay_s integer, priority integer, group_id text, dedup_id text, retention_s integer) TO penstock_writer;
@@ -3110,7 +3177,7 @@ REVOKE ALL ON FUNCTION penstock.sequence_text(p_sequence bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.set_aside(p_queue penstock.queues, p_ids bigint[], p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit integer, p_max integer, p_target penstock.queues, p_by_request boolean, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION penstock.set_aside_ready(p_queue penstock.queues, p_limit integer, p_max integer, p_target penstock.queues, p_by_request boolean, p_start bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.settle_group(p_bin bigint, p_group text, p_now timestamp with time zone) FROM PUBLIC;
 

@@ -54,7 +54,7 @@ from penstock.store.postgres.migrate import migrate_connection
 from penstock.store.postgres.private.private import CHANNEL as PRIVATE_CHANNEL
 from penstock.store.postgres.private.private import PostgresPrivateQueues
 from penstock.store.postgres.queues import rows
-from penstock.store.postgres.queues.hints import Hint, Hints
+from penstock.store.postgres.queues.hints import EVERYWHERE, SETTLED, Hints, Look
 from penstock.store.postgres.schedules.schedules import PostgresSchedules
 from penstock.store.postgres.streams.streams import PostgresStreams
 from penstock.store.postgres.tenants.audit import PostgresAudit
@@ -76,7 +76,7 @@ _OPTIONAL = attrgetter(
 _NO_OPTIONS = _OPTIONAL(Send(tenant=TenantId(0), queue="", body=""))
 _NO_SENDS = [None] * 14
 _NO_DELETES = [None] * 4
-_NO_RECEIVES = [None] * 9
+_NO_RECEIVES = [None] * 11
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
@@ -188,14 +188,17 @@ class PostgresStore:
 
     async def send_many(self, entries: Sequence[Send], now: datetime) -> list[Sent | PenstockError]:
         call = "send" if any(entry.sync_commit for entry in entries) else "send_without_sync"
+        start = perf_counter()
         row = await self._connections.row(call, *_send_columns(entries), now)
         assert row is not None
-        return self._sent(entries, row)
+        return self._sent(entries, row, timedelta(seconds=perf_counter() - start))
 
-    def _sent(self, entries: Sequence[Send], row: Sequence[Any]) -> list[Sent | PenstockError]:
+    def _sent(self, entries: Sequence[Send], row: Sequence[Any], took: timedelta) -> list[Sent | PenstockError]:
         for entry in entries:
             if entry.priority is not None:
                 self._hints.forget((entry.tenant, entry.queue))
+        if took > SETTLED:
+            self._hints.overtaken((entry.tenant, entry.queue) for entry in entries)
         ids, codes, duplicates, sequences = row[:4]
         if duplicates is None and not any(codes):
             return [Sent(message_id) for message_id in ids]
@@ -207,18 +210,22 @@ class PostgresStore:
         ]
 
     async def receive_many(self, requests: Sequence[Receive], now: datetime) -> list[Received | PenstockError]:
-        hints = [self._hints.find((request.tenant, request.queue), now) for request in requests]
+        looks = self._looks(requests, now)
         start = perf_counter()
         # A dead-letter queue of the request that is full loses messages: PostgreSQL warns of that.
         named = any(request.dead_letter_queue is not None for request in requests)
         ask = self._connections.rows_and_warnings if named else self._connections.rows
-        found = await ask("receive", *_receive_columns(requests, hints), now, limits.ANSWER_BYTES, durable=False)
-        return self._received(requests, hints, found, now, timedelta(seconds=perf_counter() - start))
+        found = await ask("receive", *_receive_columns(requests, looks), now, limits.ANSWER_BYTES, durable=False)
+        return self._received(requests, looks, found, now, timedelta(seconds=perf_counter() - start))
+
+    def _looks(self, requests: Sequence[Receive], now: datetime) -> list[Look]:
+        look = self._hints.look
+        return [EVERYWHERE if request.shuffle else look((request.tenant, request.queue), now) for request in requests]
 
     def _received(
         self,
         requests: Sequence[Receive],
-        hints: list[Hint | None],
+        looks: list[Look],
         found: Sequence[asyncpg.Record],
         now: datetime,
         took: timedelta,
@@ -235,15 +242,15 @@ class PostgresStore:
             assert isinstance(result, Received)
             if row["id"] is None:
                 result.next_due_at = row["next_due_at"]
+                if row["place"] is not None and not request.shuffle:
+                    result.next_due_at = self._hints.found_nothing(
+                        (request.tenant, request.queue), looks[position], row["place"], row["next_due_at"], now, took
+                    )
                 continue
-            if not result.messages:
-                self._remember(request, hints[position], row["place"], now, took)
+            if not result.messages and not request.shuffle:
+                self._hints.claimed((request.tenant, request.queue), looks[position].hint, row["place"], now, took)
             result.messages.append(rows.message(row, row["lease"], row["dead_letter_source"]))
         return results
-
-    def _remember(self, request: Receive, used: Hint | None, place: int, now: datetime, took: timedelta) -> None:
-        if not request.shuffle:
-            self._hints.claimed((request.tenant, request.queue), used, place, now, took)
 
     async def delete_many(self, handles: Sequence[Handle], now: datetime) -> list[Outcome | PenstockError]:
         return await self._finish(handles, False, now)
@@ -265,29 +272,32 @@ class PostgresStore:
     async def exchange(
         self, sends: Sequence[Send], receives: Sequence[Receive], deletes: Sequence[Handle], now: datetime
     ) -> Exchanged:
-        hints = [self._hints.find((request.tenant, request.queue), now) for request in receives]
+        looks = self._looks(receives, now)
         start = perf_counter()
         found = await self._connections.rows(
             "exchange",
             now,
             *(_send_columns(sends) if sends else _NO_SENDS),
             *(_handle_columns(deletes) if deletes else _NO_DELETES),
-            *(_receive_columns(receives, hints) if receives else _NO_RECEIVES),
+            *(_receive_columns(receives, looks) if receives else _NO_RECEIVES),
             limits.ANSWER_BYTES,
             durable=bool(deletes) or any(entry.sync_commit for entry in sends),
         )
         took = timedelta(seconds=perf_counter() - start)
-        sent = self._sent(sends, found.pop(0)) if sends else []
+        sent = self._sent(sends, found.pop(0), took) if sends else []
         outcomes = self._finished(deletes, found.pop(0)["answers"]) if deletes else []
-        return sent, self._received(receives, hints, found, now, took), outcomes
+        return sent, self._received(receives, looks, found, now, took), outcomes
 
     async def change_visibility_many(
         self, changes: Sequence[tuple[Handle, int]], now: datetime
     ) -> list[tuple[Outcome, datetime | None] | PenstockError]:
         handles = [handle for handle, _ in changes]
         seconds = [seconds for _, seconds in changes]
+        start = perf_counter()
         row = await self._connections.row("change_visibility", *_handle_columns(handles), seconds, now, durable=False)
         assert row is not None
+        if timedelta(seconds=perf_counter() - start) > SETTLED:
+            self._hints.overtaken((handle.tenant, handle.queue) for handle in handles)
         results: list[tuple[Outcome, datetime | None] | PenstockError] = []
         for answer, visible_at, handle in zip(row["answers"], row["visible_at"], handles, strict=True):
             outcome = _outcome(answer, handle)
@@ -427,7 +437,7 @@ def _send_columns(entries: Sequence[Send]) -> list[Any]:
     ]
 
 
-def _receive_columns(requests: Sequence[Receive], hints: list[Hint | None]) -> list[Any]:
+def _receive_columns(requests: Sequence[Receive], looks: Sequence[Look]) -> list[Any]:
     return [
         [request.tenant for request in requests],
         [request.queue for request in requests],
@@ -436,8 +446,10 @@ def _receive_columns(requests: Sequence[Receive], hints: list[Hint | None]) -> l
         _column([request.max_receives for request in requests]),
         _column([request.dead_letter_queue for request in requests]),
         _column([request.shuffle or None for request in requests]),
-        _column([hint.place if hint is not None else None for hint in hints]),
-        _column([hint.looked_at if hint is not None else None for hint in hints]),
+        _column([look.place for look in looks]),
+        _column([look.since for look in looks]),
+        _column([look.floor and look.floor.place for look in looks]),
+        _column([look.floor and look.floor.at for look in looks]),
     ]
 
 

@@ -12,7 +12,7 @@ from asyncpg.transaction import Transaction
 from penstock.clock import FakeClock
 from penstock.model import TenantId
 from penstock.store.postgres.connections import Connections, translate
-from penstock.store.postgres.queues.hints import Hint, Hints, Key
+from penstock.store.postgres.queues.hints import EVERYWHERE, Hints, Key, Look
 from penstock.store.postgres.store import PostgresStore
 from tests.store.caller import Caller
 
@@ -23,8 +23,8 @@ PATIENCE_S = 10.0
 class NoHints(Hints):
     """A session that rolls back must not remember what it read."""
 
-    def find(self, key: Key, now: object) -> Hint | None:
-        return None
+    def look(self, key: Key, now: object) -> Look:
+        return EVERYWHERE
 
 
 class OneConnection(Connections):

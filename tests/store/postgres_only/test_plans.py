@@ -59,6 +59,7 @@ VARIABLES = {
     "p_limit": ("integer", "10"),
     "v_limit": ("integer", "10"),
     "v_lease": ("bigint", "1"),
+    "v_start": ("bigint", "0"),
     "p_start": ("bigint", "0"),
     "p_bytes": ("bigint", "16777216"),
     "v_place": ("bigint", "0"),

@@ -18,6 +18,7 @@ from tests.store.postgres_only.roles import User, role_in, user_of
 PINNED = "search_path=pg_catalog, pg_temp"
 
 INLINED = {
+    "entries_walked",
     "place_of",
     "group_key",
     "next_lease",

@@ -50,7 +50,7 @@ from set_config('synchronous_commit', 'off', true),
   penstock.send_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as s;
 
 -- name: receive
-select r.* from penstock.receive_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as r;
+select r.* from penstock.receive_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $10, $11) as r;
 
 -- name: finish
 select penstock.finish_many($1, $2, $3, $4, $5, $6);
@@ -77,7 +77,7 @@ select
   null, null, null, null, null, r.request, r.code, r.next_due_at, r.place, r.id, r.lease, r.body, r.is_json,
   r.priority, r.receives, r.sent_at, r.first_received_at, r.visible_at, r.group_id, r.dedup_id, r.attributes, r.headers,
   r.trace, r.dead_letter_source, r.sequence
-from penstock.receive_many($20, $21, $22, $23, $24, $25, $26, $27, $28, $1, $29) as r
+from penstock.receive_many($20, $21, $22, $23, $24, $25, $26, $27, $28, $1, $31, $29, $30) as r
 where $20::bigint[] is not null;
 
 -- name: change_visibility

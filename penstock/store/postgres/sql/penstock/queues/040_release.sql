@@ -35,9 +35,11 @@ begin
     perform penstock.release_due_groups(p_queue, p_max, p_target, p_by_request, p_now);
     return 0;
   end if;
-  return penstock.release_due_messages(p_queue, p_max, p_target, p_by_request, p_now);
+  return penstock.release_due_messages(p_queue, p_max, p_target, p_by_request, p_since, p_now);
 end;
 $$;
+
+drop function if exists penstock.release_due_messages(penstock.queues, integer, penstock.queues, boolean, timestamptz);
 
 -- Releases due messages of a standard queue. Returns the first place among them.
 create or replace function penstock.release_due_messages(
@@ -45,6 +47,7 @@ create or replace function penstock.release_due_messages(
   p_max integer,
   p_target penstock.queues,
   p_by_request boolean,
+  p_since timestamptz,
   p_now timestamptz
 )
 returns bigint
@@ -65,6 +68,7 @@ begin
       where m.bin_id = p_queue.bin_id
         and m.state = 1
         and m.state in (1, 2)
+        and m.visible_at >= p_since
         and m.visible_at <= p_now
         and m.receives - m.receives_before >= p_max
       order by m.visible_at
@@ -84,6 +88,7 @@ begin
         from penstock.messages as n
         where n.bin_id = p_queue.bin_id
           and n.state in (1, 2)
+          and n.visible_at >= p_since
           and n.visible_at <= p_now
           -- Messages over the limit that could not be moved stay hidden until they can.
           and (p_max is null or n.state = 2 or n.receives - n.receives_before < p_max)
@@ -97,6 +102,18 @@ begin
   select min(r.place) into v_place from released as r;
   return v_place;
 end;
+$$;
+
+-- The same for a queue of the session that has no receive limit.
+create or replace function penstock.release_due_in(p_queue text, p_since timestamptz, p_now timestamptz)
+returns bigint
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select penstock.release_due_messages(
+    penstock.find_queue(penstock.current_tenant(), p_queue), null, null, false, p_since, p_now
+  );
 $$;
 
 -- Releases due messages of a FIFO queue, group by group. A group that another session holds is skipped.
@@ -157,6 +174,10 @@ begin
 end;
 $$;
 
+drop function if exists penstock.set_aside_ready(
+  penstock.queues, integer, integer, penstock.queues, boolean, timestamptz
+);
+
 -- Ready messages can be over the limit too: when the limit was lowered, or when a request sets a lower one.
 create or replace function penstock.set_aside_ready(
   p_queue penstock.queues,
@@ -164,6 +185,7 @@ create or replace function penstock.set_aside_ready(
   p_max integer,
   p_target penstock.queues,
   p_by_request boolean,
+  p_start bigint,
   p_now timestamptz
 )
 returns void
@@ -184,6 +206,7 @@ begin
       from penstock.messages as m
       where m.bin_id = p_queue.bin_id
         and m.state = 0
+        and m.place >= p_start
       order by m.place
       limit p_limit
       for update skip locked

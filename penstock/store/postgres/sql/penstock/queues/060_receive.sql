@@ -218,15 +218,21 @@ drop function if exists penstock.claim(penstock.queues, integer, boolean, bigint
 drop function if exists penstock.claim(
   penstock.queues, integer, boolean, bigint, timestamptz, integer, penstock.queues, boolean, timestamptz, timestamptz
 );
+drop function if exists penstock.claim(
+  penstock.queues, integer, boolean, bigint, timestamptz, integer, penstock.queues, boolean, timestamptz, timestamptz,
+  bigint
+);
 
 -- Claims messages for one request, after releasing the messages that are due. p_start and p_since are hints: when
--- nothing is found with them, it looks again without.
+-- nothing is found with them, it looks again from the floor, below which nobody looks in vain again for a moment.
 create or replace function penstock.claim(
   p_queue penstock.queues,
   p_limit integer,
   p_shuffle boolean,
   p_start bigint,
   p_since timestamptz,
+  p_floor bigint,
+  p_floor_since timestamptz,
   p_max integer,
   p_target penstock.queues,
   p_by_request boolean,
@@ -243,7 +249,9 @@ begin
   loop
     p_start := least(p_start, penstock.release_due(p_queue, p_max, p_target, p_by_request, p_since, p_now));
     if p_max is not null then
-      perform penstock.set_aside_ready(p_queue, p_limit, p_max, p_target, p_by_request, p_now);
+      perform penstock.set_aside_ready(
+        p_queue, p_limit, p_max, p_target, p_by_request, case when p_shuffle then 0 else p_start end, p_now
+      );
     end if;
     if p_queue.fifo then
       return query
@@ -272,12 +280,43 @@ begin
     else
       return query select c.* from penstock.claim_next(p_queue.bin_id, p_limit, p_start, p_until, p_now) as c;
     end if;
-    exit when found or (p_start = 0 and p_since = '-infinity');
-    p_start := 0;
-    p_since := '-infinity';
+    exit when found or (p_start <= p_floor and p_since <= p_floor_since);
+    p_start := p_floor;
+    p_since := p_floor_since;
   end loop;
 end;
 $$;
+
+-- How many entries this session has read in the indexes of ready and hidden messages, dead ones too.
+create or replace function penstock.entries_walked()
+returns bigint
+language sql
+stable
+as $$
+  select pg_catalog.pg_stat_get_xact_tuples_returned('penstock.messages_ready'::regclass)
+    + pg_catalog.pg_stat_get_xact_tuples_returned('penstock.messages_hidden'::regclass);
+$$;
+
+-- Whether a look at a queue passed so many dead entries that the next ones shall spare themselves the walk.
+create or replace function penstock.was_long(p_walked_before bigint)
+returns boolean
+language sql
+stable
+begin atomic
+  select penstock.entries_walked() > p_walked_before + 5000;
+end;
+
+-- Where the messages of the usual priority will be that are sent from now on; null for a queue in another order.
+create or replace function penstock.end_place(p_queue penstock.queues)
+returns bigint
+language sql
+stable
+begin atomic
+  select case
+    when not p_queue.fifo and not p_queue.lifo
+    then penstock.place_of(100, coalesce(pg_catalog.pg_sequence_last_value('penstock.message_ids'), 0), false)
+  end;
+end;
 
 -- The receive limit of a request and the dead-letter queue for messages that reached it: those of the request if it
 -- names a limit, else those of the queue. `missing` when the request names a dead-letter queue that does not exist.
@@ -317,6 +356,9 @@ $$;
 drop function if exists penstock.receive_many(
   bigint[], text[], integer[], integer[], integer[], text[], boolean[], bigint[], timestamptz[], timestamptz
 );
+drop function if exists penstock.receive_many(
+  bigint[], text[], integer[], integer[], integer[], text[], boolean[], bigint[], timestamptz[], timestamptz, bigint
+);
 
 -- Receives for many requests. Rows come in the order of the requests, and within a request in the order of delivery.
 -- A request without messages gets one row without an id: with an error code, or with the time to look again.
@@ -324,18 +366,14 @@ drop function if exists penstock.receive_many(
 -- p_places and p_since are hints from earlier receives: the place of the first ready message, and the time up to which
 -- hidden messages were released. They only save work; null means no hint. A request ends with the
 -- message that reaches p_bytes; null sets no bound.
+--
+-- p_floors and p_floors_since are such hints too, and bound the work: nothing is looked for below them. They hold for
+-- queues in order of priority and age. Such a request that finds nothing, with them or after a long walk, is told the place
+-- where the next messages will be.
 create or replace function penstock.receive_many(
-  p_tenants bigint[],
-  p_queues text[],
-  p_limits integer[],
-  p_timeouts integer[],
-  p_maxima integer[],
-  p_dead_letters text[],
-  p_shuffles boolean[],
-  p_places bigint[],
-  p_since timestamptz[],
-  p_now timestamptz,
-  p_bytes bigint default null
+  p_tenants bigint[], p_queues text[], p_limits integer[], p_timeouts integer[], p_maxima integer[], p_dead_letters text[],
+  p_shuffles boolean[], p_places bigint[], p_since timestamptz[], p_now timestamptz, p_bytes bigint default null,
+  p_floors bigint[] default null, p_floors_since timestamptz[] default null
 )
 returns table (
   request integer, code text, next_due_at timestamptz, place bigint, id bigint, lease bigint, body text, is_json boolean,
@@ -352,11 +390,13 @@ declare
   v_rule record;
   v_max integer;
   v_target penstock.queues;
+  v_walked bigint;
 begin
   for v_position in 1 .. array_length(p_queues, 1) loop
     request := v_position;
     code := null;
     next_due_at := null;
+    place := null;
     select q.* into v_queue from penstock.queues as q
     where q.tenant_id = p_tenants[v_position] and q.name = p_queues[v_position];
     if not found then
@@ -376,6 +416,7 @@ begin
       v_max := v_rule.max_receives;
       v_target := v_rule.target;
     end if;
+    v_walked := penstock.entries_walked();
     return query
     select
       v_position, null::text, null::timestamptz,
@@ -392,13 +433,17 @@ begin
       p_limits[v_position], coalesce(p_shuffles[v_position], false),
       case when v_queue.lifo then 0 else coalesce(p_places[v_position], 0) end,
       coalesce(p_since[v_position], '-infinity'),
+      coalesce(p_floors[v_position], 0), coalesce(p_floors_since[v_position], '-infinity'),
       v_max, v_target, p_maxima[v_position] is not null,
       p_now + make_interval(secs =>
         coalesce(p_timeouts[v_position], v_queue.visibility_timeout_s, penstock.default_visibility_timeout_s())),
       p_now, p_bytes
     ) as c;
     if not found then
-      next_due_at := penstock.next_due_at(v_queue.bin_id, p_now);
+      if p_floors[v_position] is null then
+        next_due_at := penstock.next_due_at(v_queue.bin_id, p_now);
+      end if;
+      place := case when p_floors[v_position] > 0 or penstock.was_long(v_walked) then penstock.end_place(v_queue) end;
       return next;
     end if;
   end loop;

@@ -73,11 +73,21 @@ begin
 end;
 $$;
 
--- Remembers for this session where the ready messages of a queue start, when it takes long to find out: a long transaction
--- elsewhere keeps vacuum from removing dead ones, and every receive walks over them. As on a node, such walks may take one
--- part in twenty of the time, and a hint only decides where to look first. It consists of the bin, the place, and, in
--- microseconds since 1970, the time up to which hidden messages were released and the time at which it ends.
-create or replace function penstock.remember_start(p_bin bigint, p_now timestamptz)
+drop function if exists penstock.remember_start(bigint, timestamptz);
+drop function if exists penstock.recall_start(bigint, timestamptz);
+
+-- Remembers for this session where a look at a queue may start, when a look at everything takes long: a long transaction
+-- elsewhere keeps vacuum from removing dead entries, and every receive walks over them. Looks at everything may then take
+-- one part in twenty of the time. After one that found nothing, no look goes below the start for that long, but for at most
+-- a second.
+--
+-- Where messages began at one look becomes the start at a look 20 ms later, so that those committed late are not passed
+-- over. The hint consists of the bin, the start, and as microseconds since 1970 the time before which no hidden message
+-- is due, the time until which nothing is looked for below the start, and the time at which the hint ends; then of where
+-- messages began, and when that was.
+create or replace function penstock.remember_start(
+  p_hint bigint[], p_queue text, p_start bigint, p_since timestamptz, p_walked bigint, p_found boolean, p_now timestamptz
+)
 returns void
 language plpgsql
 security definer
@@ -89,57 +99,86 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_began timestamptz;
-  v_place bigint;
+  v_now bigint := penstock.next_lease(0, p_now);
+  v_queue penstock.queues := penstock.find_queue(penstock.current_tenant(), p_queue);
+  v_bin bigint := v_queue.bin_id;
+  v_first bigint;
+  v_is_due boolean := false;
+  v_time bigint;
 begin
-  -- The second time counts: the first may have waited for a plan, or for the disk.
-  for v_time in 1 .. 2 loop
-    v_began := clock_timestamp();
+  if v_queue.fifo or v_queue.lifo or (p_start = 0 and not penstock.was_long(p_walked)) then
+    perform set_config('penstock.receive_hint', '', false);
+    return;
+  end if;
+  if p_found then
     -- hot: start
     select m.place
-    into v_place
+    into v_first
     from penstock.messages as m
-    where m.bin_id = p_bin
+    where m.bin_id = v_bin
       and m.state = 0
+      and m.place >= p_start
     order by m.place
     limit 1;
     -- end
-  end loop;
-  if clock_timestamp() < v_began + interval '1 ms'
-    or not exists (select from penstock.queues as q where q.bin_id = p_bin and not q.fifo and not q.lifo)
-  then
-    return;
+    v_is_due := exists (
+      select from penstock.messages as m
+      where m.bin_id = v_bin and m.state in (1, 2) and m.visible_at >= p_since and m.visible_at <= p_now
+    );
   end if;
-  -- In a queue that is empty now, messages of the usual priority will start behind the last id.
-  v_place := coalesce(v_place, penstock.place_of(100, pg_sequence_last_value('penstock.message_ids'), false));
-  perform set_config(
-    'penstock.receive_hint',
-    array[
-      p_bin, v_place, penstock.next_lease(0, p_now),
-      penstock.next_lease(0, clock_timestamp() + 20 * (clock_timestamp() - p_now))
-    ]::text,
-    false
-  );
+  v_first := coalesce(v_first, penstock.end_place(v_queue));
+  v_time := penstock.next_lease(0, clock_timestamp());
+  if p_hint is null then
+    p_hint := array[v_bin, 0, 0, 0, 0, v_first, v_time];
+  end if;
+  if p_start = 0 then
+    p_hint[5] := v_time + 20 * (v_time - v_now);
+    p_hint[4] := case when p_found then 0 else least(v_time + 1000000, p_hint[5]) end;
+  end if;
+  if p_hint[7] + 20000 <= v_now then
+    p_hint[2:3] := array[p_hint[6], case when v_is_due then p_hint[3] else p_hint[7] end];
+    p_hint[6:7] := array[v_first, v_time];
+  end if;
+  if v_is_due and p_start = 0 then
+    p_hint[3] := 0;
+  end if;
+  p_hint[2] := least(p_hint[2], v_first);
+  p_hint[6] := least(p_hint[6], v_first);
+  perform set_config('penstock.receive_hint', p_hint::text, false);
 end;
 $$;
 
--- The hint of this session for a bin, null if there is none. Forgets one that has ended.
-create or replace function penstock.recall_start(p_bin bigint, p_now timestamptz)
-returns bigint[]
-language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_hint bigint[] := nullif(current_setting('penstock.receive_hint', true), '')::bigint[];
-begin
-  if v_hint[4] <= penstock.next_lease(0, p_now) then
-    perform set_config('penstock.receive_hint', '', false);
-    return null;
-  end if;
-  return case when v_hint[1] = p_bin then v_hint end;
+-- Where a receive may start, by the hint of the session: everywhere when that has ended.
+create or replace function penstock.hint_start(p_hint bigint[], p_now timestamptz)
+returns bigint
+language sql
+immutable
+begin atomic
+  select case when p_hint[5] > penstock.next_lease(0, p_now) then p_hint[2] else 0 end;
 end;
-$$;
+
+create or replace function penstock.hint_since(p_hint bigint[], p_now timestamptz)
+returns timestamptz
+language sql
+immutable
+begin atomic
+  select case
+    when p_hint[5] > penstock.next_lease(0, p_now) then timestamptz 'epoch' + p_hint[3] * interval '1 microsecond'
+    else '-infinity'
+  end;
+end;
+
+-- Whether a receive that began at p_now has something to remember.
+create or replace function penstock.saw_start(p_hint bigint[], p_due boolean, p_walked bigint, p_now timestamptz)
+returns boolean
+language sql
+stable
+begin atomic
+  select case
+    when p_hint is not null then p_due or least(p_hint[5], p_hint[7] + 20000) <= penstock.next_lease(0, p_now)
+    else clock_timestamp() > p_now + interval '1 ms' and penstock.was_long(p_walked)
+  end;
+end;
 
 -- Receives from any queue, and checks all arguments.
 create or replace function penstock.receive_from_any(queue text, timeout_s integer, max_messages integer, now timestamptz)
@@ -155,25 +194,69 @@ as $$
 declare
   v_tenant bigint := penstock.current_tenant();
   v_bin bigint;
-  v_hint bigint[];
+  v_hint bigint[] := nullif(current_setting('penstock.receive_hint', true), '')::bigint[];
+  v_now bigint := penstock.next_lease(0, receive_from_any.now);
+  v_start bigint := 0;
+  v_since timestamptz := '-infinity';
+  v_floor bigint;
+  v_walked bigint := penstock.entries_walked();
 begin
   perform penstock.check_range('visibility_timeout_s', receive_from_any.timeout_s, 0, 43200);
   perform penstock.check_range('max_messages', receive_from_any.max_messages, 1, 1000);
   v_bin := (penstock.find_queue(v_tenant, receive_from_any.queue)).bin_id;
-  v_hint := penstock.recall_start(v_bin, receive_from_any.now);
+  if v_hint[1] <> v_bin then
+    if v_hint[5] <= v_now then
+      perform set_config('penstock.receive_hint', '', false);
+    end if;
+    v_hint := null;
+  elsif v_hint[5] > v_now then
+    v_start := v_hint[2];
+    v_since := timestamptz 'epoch' + v_hint[3] * interval '1 microsecond';
+    v_floor := case when v_hint[4] > v_now then v_start end;
+  end if;
   return query
   select
     r.id, r.lease, r.body, r.headers::jsonb, r.attributes::jsonb, r.receives, r.priority, r.group_id, r.sent_at,
     r.visible_at
   from penstock.receive_many(
     array[v_tenant], array[receive_from_any.queue], array[receive_from_any.max_messages],
-    array[receive_from_any.timeout_s], null, null, null, array[v_hint[2]],
-    array[timestamptz 'epoch' + v_hint[3] * interval '1 microsecond'], receive_from_any.now
+    array[receive_from_any.timeout_s], null, null, null, array[v_start], array[v_since], receive_from_any.now, null,
+    array[v_floor], array[v_since]
   ) as r
   where r.id is not null;
-  if found and v_hint is null and clock_timestamp() > receive_from_any.now + interval '2 ms' then
-    perform penstock.remember_start(v_bin, receive_from_any.now);
+  if not found and v_floor is null then
+    v_start := 0;
+    v_since := '-infinity';
   end if;
+  if v_hint is not null
+    or clock_timestamp() > receive_from_any.now + interval '1 ms' and penstock.was_long(v_walked)
+  then
+    perform penstock.remember_start(v_hint, receive_from_any.queue, v_start, v_since, v_walked, found, receive_from_any.now);
+  end if;
+end;
+$$;
+
+-- Receives from any queue and deletes what it received.
+create or replace function penstock.pop_from_any(queue text, max_messages integer)
+returns table (id bigint, body text, headers jsonb, attributes jsonb, sent_at timestamptz)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_message record;
+begin
+  for v_message in
+    select r.* from penstock.receive(pop_from_any.queue, null, pop_from_any.max_messages) as r
+  loop
+    perform penstock.delete(pop_from_any.queue, v_message.id, v_message.lease);
+    id := v_message.id;
+    body := v_message.body;
+    headers := v_message.headers;
+    attributes := v_message.attributes;
+    sent_at := v_message.sent_at;
+    return next;
+  end loop;
 end;
 $$;
 

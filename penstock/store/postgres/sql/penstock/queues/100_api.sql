@@ -353,59 +353,60 @@ declare
   v_lease bigint := penstock.next_lease(0, v_now);
   v_bin bigint;
   v_until timestamptz;
+  v_hint bigint[] := nullif(current_setting('penstock.receive_hint', true), '')::bigint[];
+  v_start bigint := penstock.hint_start(v_hint, v_now);
+  v_since timestamptz := penstock.hint_since(v_hint, v_now);
+  v_walked bigint := penstock.entries_walked();
   v_due boolean;
 begin
-  -- A standard queue without a receive limit or a hint; with arguments out of bounds there is none.
-  select q.bin_id, v_now + interval '1 second'
-      * coalesce(receive.visibility_timeout_s, q.visibility_timeout_s, penstock.default_visibility_timeout_s()),
-    exists (select from penstock.messages as m where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at <= v_now)
-  into v_bin, v_until, v_due
-  from penstock.queues as q
-  where q.tenant_id
-      = case when coalesce(current_setting('penstock.tenant', true), '') = '' then 1 else penstock.current_tenant() end
-    and q.name = receive.queue
-    and not q.fifo and q.max_receives is null
-    and (receive.visibility_timeout_s between 0 and 43200) is not false
-    and (v_limit between 1 and 1000) is not false
-    and coalesce(current_setting('penstock.receive_hint', true), '') = '';
-  if v_bin is null then
+  loop
+    -- A standard queue without a receive limit, and no hint for another; with arguments out of bounds there is none.
+    select q.bin_id, v_now + interval '1 second'
+        * coalesce(receive.visibility_timeout_s, q.visibility_timeout_s, penstock.default_visibility_timeout_s()),
+      exists (select from penstock.messages as m
+        where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at >= v_since and m.visible_at <= v_now)
+    into v_bin, v_until, v_due
+    from penstock.queues as q
+    where q.tenant_id
+        = case when coalesce(current_setting('penstock.tenant', true), '') = '' then 1 else penstock.current_tenant() end
+      and q.name = receive.queue
+      and not q.fifo and q.max_receives is null
+      and (receive.visibility_timeout_s between 0 and 43200) is not false
+      and (v_limit between 1 and 1000) is not false
+      and (v_hint is null or q.bin_id = v_hint[1] and not q.lifo);
+    if v_bin is null then
+      return query select r.* from penstock.receive_from_any(receive.queue, visibility_timeout_s, v_limit, v_now) as r;
+      return;
+    end if;
+    if v_due then
+      v_start := least(v_start, penstock.release_due_in(receive.queue, v_since, v_now));
+    end if;
     return query
-    select r.* from penstock.receive_from_any(receive.queue, receive.visibility_timeout_s, v_limit, v_now) as r;
-    return;
-  end if;
-  if v_due then
-    perform penstock.release_due_messages(
-      penstock.find_queue(penstock.current_tenant(), receive.queue), null, null, false, v_now
-    );
-  end if;
-  return query
-  -- hot: receive
-  with claimed as (
-    update penstock.messages as m
-    set state = 1,
-        visible_at = v_until,
-        lease = greatest(m.lease + 1, v_lease),
-        receives = m.receives + 1,
-        first_received_at = coalesce(m.first_received_at, v_now)
-    where m.ctid = any (
-      array(
-        select n.ctid
-        from penstock.messages as n
-        where n.bin_id = v_bin and n.state = 0 and n.expires_at > v_now
-        order by n.place
-        limit v_limit
-        for update skip locked
+    -- hot: receive
+    with claimed as (
+      update penstock.messages as m
+      set state = 1, visible_at = v_until, lease = greatest(m.lease + 1, v_lease), receives = m.receives + 1,
+          first_received_at = coalesce(m.first_received_at, v_now)
+      where m.ctid = any (
+        array(
+          select n.ctid from penstock.messages as n
+          where n.bin_id = v_bin and n.state = 0 and n.place >= v_start and n.expires_at > v_now
+          order by n.place limit v_limit for update skip locked
+        )
       )
+      returning
+        m.place, m.id, m.lease, m.body, m.headers, m.attributes, m.receives, m.priority, m.group_id, m.sent_at, m.visible_at
     )
-    returning
-      m.place, m.id, m.lease, m.body, m.headers, m.attributes, m.receives, m.priority, m.group_id, m.sent_at, m.visible_at
-  )
-  select c.id, c.lease, c.body, c.headers::jsonb, c.attributes::jsonb, c.receives, c.priority, c.group_id, c.sent_at,
-    c.visible_at
-  from claimed as c order by c.place;
-  -- end
-  if found and clock_timestamp() > v_now + interval '2 ms' then
-    perform penstock.remember_start(v_bin, v_now);
+    select c.id, c.lease, c.body, c.headers::jsonb, c.attributes::jsonb, c.receives, c.priority, c.group_id, c.sent_at,
+      c.visible_at
+    from claimed as c order by c.place;
+    -- end
+    exit when found or v_start = 0 or v_hint[4] > v_lease;
+    v_start := 0;
+    v_since := '-infinity';
+  end loop;
+  if penstock.saw_start(v_hint, v_due, v_walked, v_now) then
+    perform penstock.remember_start(v_hint, receive.queue, v_start, v_since, v_walked, found, v_now);
   end if;
 end;
 $$;
@@ -425,69 +426,64 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := clock_timestamp();
+  v_time bigint := penstock.next_lease(0, v_now);
   v_limit integer := max_messages;
   v_bin bigint;
+  v_hint bigint[] := nullif(current_setting('penstock.receive_hint', true), '')::bigint[];
+  v_start bigint := penstock.hint_start(v_hint, v_now);
+  v_since timestamptz := penstock.hint_since(v_hint, v_now);
+  v_walked bigint := penstock.entries_walked();
   v_due boolean;
-  v_message record;
   v_count bigint;
 begin
-  -- As in receive; and deleted messages are not archived.
-  select
-    q.bin_id,
-    exists (select from penstock.messages as m where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at <= v_now)
-  into v_bin, v_due
-  from penstock.queues as q
-  where q.tenant_id
-      = case when coalesce(current_setting('penstock.tenant', true), '') = '' then 1 else penstock.current_tenant() end
-    and q.name = pop.queue
-    and not q.fifo and q.max_receives is null and not q.archive
-    and (v_limit between 1 and 1000) is not false
-    and coalesce(current_setting('penstock.receive_hint', true), '') = '';
-  if v_bin is null then
-    for v_message in select r.* from penstock.receive(pop.queue, null, pop.max_messages) as r loop
-      perform penstock.delete(pop.queue, v_message.id, v_message.lease);
-      id := v_message.id;
-      body := v_message.body;
-      headers := v_message.headers;
-      attributes := v_message.attributes;
-      sent_at := v_message.sent_at;
-      return next;
-    end loop;
-    return;
-  end if;
-  if v_due then
-    perform penstock.release_due_messages(
-      penstock.find_queue(penstock.current_tenant(), pop.queue), null, null, false, v_now
-    );
-  end if;
-  return query
-  -- hot: pop
-  with gone as (
-    delete from penstock.messages as m
-    where m.ctid = any (
-      array(
-        select n.ctid
-        from penstock.messages as n
-        where n.bin_id = v_bin
-          and n.state = 0
-          and n.expires_at > v_now
-        order by n.place
-        limit v_limit
-        for update skip locked
+  loop
+    -- As in receive; and deleted messages are not archived.
+    select
+      q.bin_id,
+      exists (
+        select from penstock.messages as m
+        where m.bin_id = q.bin_id and m.state in (1, 2) and m.visible_at >= v_since and m.visible_at <= v_now
       )
+    into v_bin, v_due
+    from penstock.queues as q
+    where q.tenant_id
+        = case when coalesce(current_setting('penstock.tenant', true), '') = '' then 1 else penstock.current_tenant() end
+      and q.name = pop.queue
+      and not q.fifo and q.max_receives is null and not q.archive
+      and (v_limit between 1 and 1000) is not false
+      and (v_hint is null or q.bin_id = v_hint[1] and not q.lifo);
+    if v_bin is null then
+      return query select r.* from penstock.pop_from_any(pop.queue, pop.max_messages) as r;
+      return;
+    end if;
+    if v_due then
+      v_start := least(v_start, penstock.release_due_in(pop.queue, v_since, v_now));
+    end if;
+    return query
+    -- hot: pop
+    with gone as (
+      delete from penstock.messages as m
+      where m.ctid = any (
+        array(
+          select n.ctid from penstock.messages as n
+          where n.bin_id = v_bin and n.state = 0 and n.place >= v_start and n.expires_at > v_now
+          order by n.place limit v_limit for update skip locked
+        )
+      )
+      returning m.place, m.id, m.body, m.headers, m.attributes, m.sent_at
     )
-    returning m.place, m.id, m.body, m.headers, m.attributes, m.sent_at
-  )
-  select g.id, g.body, g.headers::jsonb, g.attributes::jsonb, g.sent_at
-  from gone as g
-  order by g.place;
-  -- end
-  get diagnostics v_count = row_count;
+    select g.id, g.body, g.headers::jsonb, g.attributes::jsonb, g.sent_at from gone as g order by g.place;
+    -- end
+    get diagnostics v_count = row_count;
+    exit when v_count > 0 or v_start = 0 or v_hint[4] > v_time;
+    v_start := 0;
+    v_since := '-infinity';
+  end loop;
   if v_count > 0 then
     insert into penstock.bin_changes (bin_id, departed) values (v_bin, v_count);
-    if clock_timestamp() > v_now + interval '2 ms' then
-      perform penstock.remember_start(v_bin, v_now);
-    end if;
+  end if;
+  if penstock.saw_start(v_hint, v_due, v_walked, v_now) then
+    perform penstock.remember_start(v_hint, pop.queue, v_start, v_since, v_walked, v_count > 0, v_now);
   end if;
 end;
 $$;

@@ -26,6 +26,8 @@ begin
     order by m.id
     limit coalesce(max_messages, 1000)
   );
+  -- The messages may come before those that a receive of this session starts at.
+  perform set_config('penstock.receive_hint', '', false);
   return (penstock.move_by_ids(v_tenant, queue, v_ids, destination, v_now)).moved;
 end;
 $$;
