@@ -218,17 +218,8 @@ drop function if exists penstock.fire_schedules(
   timestamptz
 );
 create or replace function penstock.fire_schedules(
-  p_ids bigint[],
-  p_expected timestamptz[],
-  p_next timestamptz[],
-  p_due timestamptz[],
-  p_last timestamptz[],
-  p_errors text[],
-  p_owners integer[],
-  p_times text[],
-  p_marks text[],
-  p_longest_retry_s integer,
-  p_now timestamptz,
+  p_ids bigint[], p_expected timestamptz[], p_next timestamptz[], p_due timestamptz[], p_last timestamptz[],
+  p_errors text[], p_owners integer[], p_times text[], p_marks text[], p_longest_retry_s integer, p_now timestamptz,
   p_revisions bigint[] default null
 )
 returns table (schedule_id bigint, ids text[], error text)
