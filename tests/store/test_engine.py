@@ -9,8 +9,9 @@ from uuid import uuid4
 import pytest
 
 from penstock.engine import Engine
-from penstock.errors import Invalid, InvalidName, PenstockError, QueueExists, QueueFull, QueueNotFound
+from penstock.errors import Invalid, InvalidName, PenstockError, QueueExists, QueueFull, QueueNotFound, Unavailable
 from penstock.model import Handle, Message, Outcome, Receive, Send, Sent, TenantId
+from penstock.model.jobs import LeaseRequest, NewJob
 from penstock.store import Store
 
 SOON = 1.5
@@ -163,6 +164,30 @@ async def test_a_receiver_cancelled_in_the_middle_of_its_claim_gives_back(queue:
     claiming.cancel()
 
     assert bodies(await queue.receive(wait_s=5)) == ["hello"]
+
+
+async def test_stopping_goes_on_when_the_job_of_a_worker_that_left_cannot_be_given_back(
+    engine: Engine, tenant: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leased = asyncio.Event()
+    plain = engine.store.jobs.lease_many
+
+    async def lease_many(*arguments: object) -> object:
+        leased.set()
+        return await plain(*arguments)  # type: ignore[arg-type]
+
+    async def release_many(*_: object) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(engine.store.jobs, "lease_many", lease_many)
+    monkeypatch.setattr(engine.store.jobs, "release_many", release_many)
+    await engine.jobs.enqueue(NewJob(tenant=tenant, queue="work", payload="{}"))
+    request = LeaseRequest(tenant=tenant, queue="work", lease_s=30, workers=["ada"])
+    leasing = asyncio.create_task(engine.jobs.lease(request))
+    await leased.wait()
+    leasing.cancel()
+
+    await engine.jobs.drain()
 
 
 async def test_stopping_lets_waiting_receivers_go(queue: Queue) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from penstock import limits
@@ -27,7 +28,7 @@ from penstock.engine.jobs.checks import (
 )
 from penstock.engine.json_checks import check_large
 from penstock.engine.waiting import Expectations, Key, Look, Waiters, job_key
-from penstock.errors import Invalid, JobNotFound, LeaseStale
+from penstock.errors import Invalid, JobNotFound, LeaseStale, PenstockError
 from penstock.model.jobs import (
     WAITING_PREFIX,
     Attempt,
@@ -272,7 +273,8 @@ class Jobs:
             task.add_done_callback(self._releases.discard)
 
     async def _release(self, handles: list[JobHandle], keys: list[Key]) -> None:
-        await self._store.jobs.release_many(handles, self._clock.now())
+        with suppress(PenstockError):  # a lease that cannot be given back now ends by itself
+            await self._store.jobs.release_many(handles, self._clock.now())
         for key in keys:
             self._waiters.wake(key, len(handles))
 
