@@ -6,8 +6,10 @@ import asyncio
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -20,8 +22,8 @@ from penstock.store.postgres.migrate import migrate
 from tests import cluster
 from tests.fire.checks.all import violations
 from tests.fire.history import History, Recorder
-from tests.fire.load.doors import Sql
-from tests.fire.site import Postgres
+from tests.fire.load.doors import Rest, Sql
+from tests.fire.site import Node, Postgres, give_access
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -124,31 +126,78 @@ def promote(replica: Postgres) -> None:
     eventually(lambda: one(replica.dsn, "select pg_is_in_recovery()") is False)
 
 
+class Sender:
+    """A client that sends through a server, until it is told to stop."""
+
+    def __init__(self, door: Rest) -> None:
+        self.door = door
+        self.acknowledged = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+
+    def _run(self) -> None:
+        sent = 0
+        while not self._stop.is_set():
+            messages = [{"body": f"{sent + n} x", "attributes": {}} for n in range(10)]
+            sent += 10
+            self.acknowledged += self.door.send(QUEUE, messages).ok
+
+
+def left_out(postgres: Postgres) -> None:
+    """The replica gets nothing more, as when the network between the two fails."""
+    one(postgres.dsn, "alter system set primary_conninfo = ''")
+    one(postgres.dsn, "select pg_reload_conf()")
+
+
 @pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])
 def test_a_fail_over_to_a_synchronous_replica_loses_nothing(folder: Path, synchronous: bool) -> None:
+    """The primary is cut off from its replica, and dies a little later, while a client sends."""
     primary = Postgres(folder / "primary")
     primary.start()
-    replica: Postgres | None = None
-    try:
-        with Recorder(folder / "history", "client") as recorder:
-            door = prepare(primary, recorder)
-            replica = replica_of(folder / "primary", folder / "replica")
-            if synchronous:
-                one(primary.dsn, "alter system set synchronous_standby_names = '*'")
-                one(primary.dsn, "select pg_reload_conf()")
-            wanted = "sync" if synchronous else "async"
-            eventually(lambda: one(primary.dsn, "select sync_state from pg_stat_replication") == wanted)
-            if not synchronous:
-                # A replica may be behind by any amount: here it does not follow at all for a while.
-                one(replica.dsn, "alter system set primary_conninfo = ''")
-                one(replica.dsn, "select pg_reload_conf()")
-                eventually(lambda: one(primary.dsn, "select count(*) from pg_stat_replication") == 0)
-            send(door)
-            primary.kill()
-            promote(replica)
+    stack = ExitStack()
+    stack.callback(primary.stop)
+    with stack, Recorder(folder / "history", "client") as recorder:
+        token = asyncio.run(give_access(primary.dsn)).token
+        node = Node(0, primary.dsn, folder / "node.log")
+        node.start()
+        stack.callback(node.stop)
+        node.await_ready()
+        sender = Sender(Rest(recorder, [node.url], token))
+        stack.callback(sender.door.close)
+        sender.door.ask("POST", "/v1/queues", {"name": QUEUE})
+        recorder.end(recorder.begin("create", QUEUE, {}), "ok")
+        replica = replica_of(folder / "primary", folder / "replica")
+        stack.callback(replica.stop)
+        if synchronous:
+            one(primary.dsn, "alter system set synchronous_standby_names = '*'")
+            one(primary.dsn, "select pg_reload_conf()")
+        wanted = "sync" if synchronous else "async"
+        eventually(lambda: one(primary.dsn, "select sync_state from pg_stat_replication") == wanted)
+        sender.start()
+        eventually(lambda: sender.acknowledged > BATCHES)
+        left_out(replica)
+        eventually(lambda: one(primary.dsn, "select count(*) from pg_stat_replication") == 0)
+        before = sender.acknowledged
+        if synchronous:
+            time.sleep(1)
+            assert sender.acknowledged <= before + 1, "a send was acknowledged that the replica does not have"
+        else:
+            eventually(lambda: sender.acknowledged > before + BATCHES)
+        primary.kill()
+        sender.stop()
+        promote(replica)
+        node.stop()
+        node.dsn = replica.dsn
+        node.start()
+        node.await_ready()
 
-            assert (lost(folder, recorder, replica.dsn) > 0) is not synchronous
-    finally:
-        if replica is not None:
-            replica.stop()
-        primary.stop()
+        assert (lost(folder, recorder, replica.dsn) > 0) is not synchronous
+        # The server goes on with the new primary.
+        assert sender.door.send(QUEUE, [{"body": "later x", "attributes": {}}]).ok

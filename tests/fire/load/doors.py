@@ -120,6 +120,9 @@ class Rest(Door):
             raise Refused(f"{answer.status_code} {answer.text[:100]}")
         return answer.json() if answer.content else None
 
+    def close(self) -> None:
+        self._http.close()
+
     def text(self, path: str) -> str:
         return self._http.get(self.url + path).raise_for_status().text
 
