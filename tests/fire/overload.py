@@ -1,8 +1,11 @@
 """`python -m tests.fire.overload`: one tenant asks for ten times what a server can do, another for a little.
 
-Prints what the busy tenant is answered, how long the other one waits, and the memory of the server; exits with 1 when
-a busy answer does not say when to come back, when anything else than success, 429 and 503 is answered, when the memory
-exceeds 512 MB, or when the 99th percentile of the other tenant more than doubles.
+The busy tenant sends batches, which take so long that most of its connections wait longer than the server lets them.
+Prints what it is answered, how long the other one waits, and the memory of the server.
+
+Exits with 1 when it did not ask for ten times what was served, when a refusal does not say when to come back, when an
+answer is neither a success nor 429 or 503, when the memory exceeds 512 MB, or when the 99th percentile of the other
+tenant more than doubles.
 """
 
 from __future__ import annotations
@@ -29,9 +32,13 @@ from tests.fire.load.doors import Rest
 from tests.fire.site import Node, Postgres, give_access
 
 QUEUE = "overload"
-FULL = 400
-"""Connections that keep a server busy."""
+FULL = 64
+"""Connections that keep a server busy, and that it does not refuse."""
+OVER = 4000
+MESSAGES = 200
+"""In each request of the busy tenant."""
 TIMES = 10
+"""What is asked beyond what is served, at least."""
 MOST_MB = 512
 MOST_RATIO = 2.0
 PAUSE_S = 0.005
@@ -52,8 +59,8 @@ class Load:
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
-def request(token: str) -> bytes:
-    body = b'{"message":"overload"}'
+def request(token: str, messages: int) -> bytes:
+    body = b"[%b]" % b",".join([b'{"message":"overload"}'] * messages)
     head = f"POST /v1/queues/{QUEUE}/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
@@ -62,10 +69,17 @@ Connected = Callable[[], None]
 
 
 async def ask(
-    port: int, token: str, connections: int, seconds: float, pause_s: float = 0.0, connected: Connected | None = None
+    port: int,
+    token: str,
+    connections: int,
+    seconds: float,
+    *,
+    messages: int = 1,
+    pause_s: float = 0.0,
+    connected: Connected | None = None,
 ) -> Load:
     """Every connection sends its next request as soon as the last is answered, whatever the answer is."""
-    load, sent = Load(Counter(), 0, []), request(token)
+    load, sent = Load(Counter(), 0, []), request(token, messages)
     streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connections)]
     if connected is not None:
         connected()
@@ -94,10 +108,10 @@ async def ask(
     return load
 
 
-def _busy(port: int, token: str, connections: int, seconds: float, pipe: Connection) -> None:
+def _busy(port: int, token: str, connections: int, messages: int, seconds: float, pipe: Connection) -> None:
     processes.die_with_parent()
     os.nice(10)  # a client on another machine would not take time from the server
-    pipe.send(asyncio.run(ask(port, token, connections, seconds, connected=lambda: pipe.send(None))))
+    pipe.send(asyncio.run(ask(port, token, connections, seconds, messages=messages, connected=lambda: pipe.send(None))))
 
 
 @dataclass
@@ -115,16 +129,16 @@ class Round:
         )
 
 
-def measure(port: int, tokens: tuple[str, str], connections: int, seconds: float, name: str) -> Round:
+def measure(port: int, tokens: tuple[str, str], connections: int, messages: int, seconds: float, name: str) -> Round:
     if not connections:
-        return Round(name, None, asyncio.run(ask(port, tokens[1], 1, seconds, PAUSE_S)))
+        return Round(name, None, asyncio.run(ask(port, tokens[1], 1, seconds, pause_s=PAUSE_S)))
     context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe()
-    attacker = context.Process(target=_busy, args=(port, tokens[0], connections, seconds + 1, theirs))
+    attacker = context.Process(target=_busy, args=(port, tokens[0], connections, messages, seconds + 1, theirs))
     attacker.start()
     ours.recv()
     time.sleep(1)
-    other = asyncio.run(ask(port, tokens[1], 1, seconds, PAUSE_S))
+    other = asyncio.run(ask(port, tokens[1], 1, seconds, pause_s=PAUSE_S))
     busy: Load = ours.recv()
     attacker.join(10)
     return Round(name, busy, other)
@@ -134,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Ask one server for ten times what it can do.")
     parser.add_argument("--seconds", type=float, default=8, help="Time of each of the three rounds.")
     parser.add_argument("--full", type=int, default=FULL, help="Connections that keep the server busy.")
+    parser.add_argument("--over", type=int, default=OVER, help="Connections that are far too many.")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="In each request of the busy tenant.")
     given = parser.parse_args(arguments)
     with (
         ExitStack() as stack,
@@ -152,8 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for token in tokens:
             Rest(recorder, [node.url], token).ask("POST", "/v1/queues", {"name": QUEUE})
         rounds = []
-        for connections, text in ((0, "alone"), (given.full, "beside a full load"), (given.full * TIMES, "overload")):
-            rounds.append(measure(node.port, tokens, connections, given.seconds, text))
+        for connections, text in ((0, "alone"), (given.full, "beside a full load"), (given.over, "overload")):
+            rounds.append(measure(node.port, tokens, connections, given.messages, given.seconds, text))
             print(rounds[-1], flush=True)
         memory = processes.memory_mb(node.pid)
     return judge(rounds, memory)
@@ -163,8 +179,14 @@ def judge(rounds: list[Round], memory: float) -> int:
     _, full, over = rounds
     assert over.busy is not None
     ratio = over.other.p(0.99) / max(full.other.p(0.99), 0.001)
-    wrong = [status for status in over.busy.statuses if status >= 300 and status not in (429, 503)]
-    print(f"memory {memory:.0f} MB; p99 of the other tenant is {ratio:.2f} times what it is beside a full load")
+    statuses = over.busy.statuses
+    times = statuses.total() / max(sum(count for status, count in statuses.items() if status < 300), 1)
+    wrong = [status for status in statuses if status >= 300 and status not in (429, 503)]
+    print(f"memory {memory:.0f} MB; {times:.1f} times what was served; {over.busy.silent} refusals without a time")
+    print(f"p99 of the other tenant is {ratio:.2f} times what it is beside a full load")
+    if times < TIMES:
+        print("VERDICT: no overload, too little was asked: take more --messages or --over")
+        return 1
     failed = ratio > MOST_RATIO or memory > MOST_MB or over.busy.silent > 0 or bool(wrong)
     failed = failed or set(over.other.statuses) != {201}
     print("VERDICT: overload hurts" if failed else "VERDICT: overload is held off")
