@@ -12,8 +12,10 @@ from asyncpg.transaction import Transaction
 from penstock.clock import FakeClock
 from penstock.model import TenantId
 from penstock.store.postgres.connections import Connections, translate
+from penstock.store.postgres.jobs.jobs import PostgresJobs
 from penstock.store.postgres.queues.hints import EVERYWHERE, Hints, Key, Look
 from penstock.store.postgres.store import PostgresStore
+from penstock.store.postgres.topics.topics import PostgresTopics
 from tests.store.caller import Caller
 
 PATIENCE_S = 10.0
@@ -47,6 +49,8 @@ class SessionStore(PostgresStore):
         self._name = name
         self._hints = NoHints()
         self._connections = self._one = OneConnection(dsn, 2, name)
+        self.jobs = PostgresJobs(self._one, name)
+        self.topics = PostgresTopics(self._one)
 
     async def open(self) -> None:
         settings = {

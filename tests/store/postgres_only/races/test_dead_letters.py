@@ -11,7 +11,7 @@ from penstock.model import MoveState, Outcome
 from tests.store.caller import Caller
 from tests.store.conftest import MakeQueue
 from tests.store.postgres_only.conftest import Connect
-from tests.store.postgres_only.races.steps import LONG_AGO_S, hold, start
+from tests.store.postgres_only.races.steps import LONG_AGO_S, hold, start, swept_clean
 from tests.store.postgres_only.sessions import Session, Watcher
 
 
@@ -133,3 +133,43 @@ class TestDeadLetters:
         assert held.body == "a"
         assert await bob.bodies("home") == ["b"]
         assert await alice.delete("dead", held) == [Outcome.DONE]
+
+    async def test_a_delete_during_the_move_home_comes_too_late(
+        self, make_queue: MakeQueue, caller: Caller, alice: Session, bob: Session, watcher: Watcher, clock: FakeClock
+    ) -> None:
+        await make_queue("dead")
+        await make_queue("home")
+        await caller.send("dead", "a")
+        message = await caller.receive_one("dead", visibility_timeout_s=5)
+        clock.advance(seconds=LONG_AGO_S)
+        await caller.start_move("dead", "home")
+        await alice.begin()
+        assert await alice.run_moves() == ["home"]
+        deleting = start(bob.delete("dead", message))
+        await watcher.blocked(bob)
+        await alice.commit()
+
+        assert await deleting == [Outcome.ABSENT]
+        assert await caller.state("dead") == (0, 0, 0)
+        assert await caller.state("home") == (1, 0, 0)
+        assert await caller.hide("home", message, 60) == (Outcome.ABSENT, None)
+        assert await caller.bodies("home") == ["a"]
+
+    @pytest.mark.parametrize("moved", [True, False], ids=["commit", "rollback"])
+    async def test_a_purge_during_the_move_home_takes_what_has_not_moved(
+        self, make_queue: MakeQueue, caller: Caller, alice: Session, bob: Session, watcher: Watcher, moved: bool
+    ) -> None:
+        await make_queue("dead")
+        await make_queue("home")
+        await caller.send("dead", "a", "b")
+        await caller.start_move("dead", "home")
+        await alice.begin()
+        assert await alice.run_moves() == ["home"]
+        await bob.store.purge_queue(bob.tenant, "dead")
+        await (alice.commit() if moved else alice.rollback())
+        while (await caller.last_move("dead")).state is MoveState.RUNNING:
+            await caller.run_moves()
+
+        assert await caller.state("dead") == (0, 0, 0)
+        assert await caller.bodies("home") == (["a", "b"] if moved else [])
+        await swept_clean(caller, watcher)

@@ -111,6 +111,21 @@ class TestDelete:
         await alice.commit()
         assert await bob.bodies(queue) == []
 
+    async def test_a_message_that_is_being_brought_back_can_still_be_hidden(
+        self, caller: Caller, alice: Session, bob: Session, watcher: Watcher, queue: str, clock: FakeClock
+    ) -> None:
+        await caller.send(queue, "a")
+        message = await caller.receive_one(queue, visibility_timeout_s=5)
+        clock.advance(seconds=LONG_AGO_S)
+        await alice.begin()
+        assert await alice.peek(queue) == ["a"]
+        hiding = start(bob.hide(queue, message, 100))
+        await watcher.blocked(bob)
+        await alice.commit()
+
+        assert (await hiding)[0] is Outcome.DONE
+        assert await bob.bodies(queue) == []
+
     async def test_two_deletes_of_one_message_succeed_once(
         self, caller: Caller, alice: Session, bob: Session, watcher: Watcher, queue: str
     ) -> None:
