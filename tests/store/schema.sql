@@ -658,6 +658,10 @@ CREATE FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_num
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
 
+CREATE FUNCTION penstock.fail_schedule(p_id bigint, p_error text, p_longest_retry_s integer, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp';
+
 CREATE FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max integer, p_dead_letters text, OUT max_receives integer, OUT target penstock.queues, OUT missing boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp';
@@ -2845,6 +2849,8 @@ GRANT ALL ON FUNCTION penstock.expect_messages(queue text, expect_s integer) TO 
 REVOKE ALL ON FUNCTION penstock.facts(p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.fail_jobs(p_tenants bigint[], p_queues integer[], p_numbers bigint[], p_tokens uuid[], p_errors text[], p_retries boolean[], p_waits double precision[], p_spreads double precision[], p_counts boolean[], p_now timestamp with time zone, OUT answers text[], OUT run_ats timestamp with time zone[], OUT queues text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION penstock.fail_schedule(p_id bigint, p_error text, p_longest_retry_s integer, p_now timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION penstock.find_dead_letters(p_queue penstock.queues, p_max integer, p_dead_letters text, OUT max_receives integer, OUT target penstock.queues, OUT missing boolean) FROM PUBLIC;
 

@@ -209,6 +209,24 @@ begin
 end;
 $$;
 
+-- Tries a schedule again later: after one second, then two, four and so on. Pauses it after too many failures.
+create or replace function penstock.fail_schedule(p_id bigint, p_error text, p_longest_retry_s integer, p_now timestamptz)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update penstock.schedules as s
+  set consecutive_failures = s.consecutive_failures + 1,
+      last_error = p_error,
+      status = case when s.consecutive_failures + 1 >= s.failure_threshold then 'paused' else 'active' end,
+      due_at = p_now + make_interval(secs => least(2 ^ least(s.consecutive_failures, 20), p_longest_retry_s)),
+      revision = s.revision + 1
+  where s.id = p_id;
+end;
+$$;
+
 -- Fire those schedules whose next time is still the expected one, and that nobody has changed since the server read them:
 -- p_next was worked out from those settings. p_owners says to which of them (from 1) each time belongs; p_errors why the
 -- server already knows that one cannot be fired. Answers a row for each that was fired or failed; of the others another
@@ -267,13 +285,7 @@ begin
         error := left(sqlerrm, 500);
     end;
     if error is not null then
-      update penstock.schedules as s
-      set consecutive_failures = s.consecutive_failures + 1,
-          last_error = fire_schedules.error,
-          status = case when s.consecutive_failures + 1 >= s.failure_threshold then 'paused' else 'active' end,
-          due_at = p_now + make_interval(secs => least(2 ^ least(s.consecutive_failures, 20), p_longest_retry_s)),
-          revision = s.revision + 1
-      where s.id = v_schedule.id;
+      perform penstock.fail_schedule(v_schedule.id, error, p_longest_retry_s, p_now);
     elsif p_next[v_entry.position] is null then
       delete from penstock.schedules as s where s.id = v_schedule.id;
     else
