@@ -21,16 +21,21 @@ UNKNOWN_AFTER_S = 5.0
 
 
 class Retry(Exception):
-    """Raised by a task: try the job again, `after` a while if given, else after the job's own backoff."""
+    """Raised by a task: try the job again, `after` a while if given, else after the job's own backoff.
 
-    def __init__(self, reason: str = "the task asked for a retry", *, after: timedelta | float | None = None) -> None:
+    With `spend_retry=False` the attempt does not count, so a job may wait for something as often as it takes.
+    """
+
+    def __init__(
+        self,
+        reason: str = "the task asked for a retry",
+        *,
+        after: timedelta | float | None = None,
+        spend_retry: bool = True,
+    ) -> None:
         self.after_s = after.total_seconds() if isinstance(after, timedelta) else after
+        self.spend_retry = spend_retry
         super().__init__(reason)
-
-
-class UnknownTask(Retry):
-    """This worker has no such task. Another may have it, a newer one for example: the job goes back, and no retry is
-    spent."""
 
 
 class Dead(Exception):
@@ -77,7 +82,8 @@ class Tasks:
             return self._by_name[name]
         if name is None and len(self._by_name) == 1:
             return next(iter(self._by_name.values()))
-        raise UnknownTask(f"this worker has no task {name!r}", after=UNKNOWN_AFTER_S)
+        # Another worker may have it, a newer one for example.
+        raise Retry(f"this worker has no task {name!r}", after=UNKNOWN_AFTER_S, spend_retry=False)
 
 
 def success(leased: LeasedJob, result: Any) -> Call[Any]:
@@ -90,15 +96,9 @@ def success(leased: LeasedJob, result: Any) -> Call[Any]:
 
 def failure(leased: LeasedJob, error: BaseException) -> Call[Any]:
     """The call that ends the attempt in failure, with the text that people will look for."""
-    after_s = error.after_s if isinstance(error, Retry) else None
-    retry = not isinstance(error, Dead)
-    return calls.nack(
-        leased,
-        _text(error),
-        retry=retry,
-        retry_after=after_s,
-        spend_retry=not isinstance(error, UnknownTask),
-    )
+    if isinstance(error, Retry):
+        return calls.nack(leased, _text(error), retry_after=error.after_s, spend_retry=error.spend_retry)
+    return calls.nack(leased, _text(error), retry=not isinstance(error, Dead))
 
 
 def _text(error: BaseException) -> str:

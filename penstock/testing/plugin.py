@@ -4,12 +4,14 @@
 |---|---|---|
 | `penstock_server` | session | a server in memory; one for each process of pytest-xdist |
 | `penstock_tenant` | test | a tenant of its own: url, token, AWS access key |
+| `penstock_environment` | test | the same tenant, in the variables that clients read |
 | `penstock_client` | test | a `penstock.Client` of that tenant |
 | `penstock_sqs`, `penstock_sns` | test | boto3 clients of that tenant |
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,17 @@ def penstock_server() -> Iterator[MemoryServer]:
 def penstock_tenant(penstock_server: MemoryServer) -> TestTenant:
     """A tenant for this test alone."""
     return penstock_server.new_tenant()
+
+
+@pytest.fixture
+def penstock_environment(penstock_tenant: TestTenant, monkeypatch: pytest.MonkeyPatch) -> TestTenant:
+    """The tenant of this test, for programs that make their own clients."""
+    for name, value in penstock_tenant.environment.items():
+        monkeypatch.setenv(name, value)
+    if "boto3" in sys.modules:
+        # Its default session keeps the access key that it read first.
+        monkeypatch.setattr(sys.modules["boto3"], "DEFAULT_SESSION", None)
+    return penstock_tenant
 
 
 @pytest.fixture

@@ -153,6 +153,20 @@ def test_an_unknown_task_goes_back_and_spends_no_retry(app: App, penstock_tenant
     assert (job.status, job.retry_count, job.error_text) == ("pending", 0, "this worker has no task 'new'")
 
 
+def test_a_task_may_wait_without_spending_a_retry(app: App) -> None:
+    @app.task(max_retries=1)
+    def wait_for_payment() -> str:
+        job = current_job()
+        if job.attempt < 4:
+            raise Retry("not paid yet", after=timedelta(0), spend_retry=False)
+        return f"{job.attempt} attempts, {job.job.retry_count} retries"
+
+    job_id = wait_for_payment.enqueue()
+    app.work(drain=True)
+
+    assert app.client.jobs.wait(job_id, timeout=1) == "4 attempts, 0 retries"
+
+
 def test_a_chain_runs_in_order(app: App) -> None:
     ran: list[int] = []
 

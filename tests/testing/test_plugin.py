@@ -38,11 +38,11 @@ def test_sns_to_sqs(penstock_sns, penstock_sqs):
 def test_jobs(penstock_client):
     assert penstock_client.jobs.status(penstock_client.jobs.enqueue("mail", {"to": "ada"})) == "pending"
 
-def test_the_programs_own_clients(penstock_tenant, monkeypatch):
-    for name, value in penstock_tenant.environment.items():
-        monkeypatch.setenv(name, value)
-    app = penstock.App(queue="math")
-    add = app.task(name="add")(lambda x, y: x + y)
+app = penstock.App(queue="math")
+add = app.task(name="add")(lambda x, y: x + y)
+
+@pytest.mark.parametrize("n", range(2))
+def test_the_programs_own_clients(penstock_environment, n):
     job_id = add.enqueue(2, 3)
     app.work(drain=True)
     assert app.client.jobs.wait(job_id, timeout=5) == 5
@@ -80,7 +80,7 @@ def test_the_fixtures_serve_a_suite_and_the_examples_of_the_page(tmp_path: Path,
         timeout=100,
     )
 
-    assert "13 passed" in done.stdout, done.stdout + done.stderr
+    assert "14 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_server_starts_and_stops_within_a_process() -> None:
