@@ -155,6 +155,7 @@ class Site:
         self.streams = Streams()
         self._templates = Environment(
             loader=PackageLoader("penstock.web"),
+            auto_reload=False,
             autoescape=select_autoescape(),
             undefined=StrictUndefined,
             trim_blocks=True,

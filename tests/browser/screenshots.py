@@ -11,7 +11,7 @@ import base64
 import re
 import tempfile
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def addresses(client: httpx.Client) -> Mapping[str, str]:
 
 
 def prepare(client: httpx.Client) -> None:
-    """What a demo of half a minute does not make: dead jobs with tags, groups of a FIFO queue, subscribers, tokens."""
+    """What a demo of half a minute does not make: dead and waiting jobs, groups of a FIFO queue, delays, tokens."""
 
     def post(path: str, body: object) -> Any:
         answer = client.post(path, json=body)
@@ -79,10 +79,17 @@ def prepare(client: httpx.Client) -> None:
     for leased in post("/v1/job-queues/demo-bills/lease", {"worker_id": "demo-worker-2", "max": 7}):
         failure = {"lease_token": leased["lease_token"], "error": "SMTP server answered 550: mailbox unavailable"}
         post(f"/v1/jobs/{leased['job']['id']}/nack", failure)
+    later = datetime.now(UTC) + timedelta(hours=7)
+    first = post("/v1/jobs", {"queue_name": "demo-bills", "payload": {"month": 11}, "tags": ["nightly"]})
+    post("/v1/jobs", {"queue_name": "demo-bills", "payload": {"mail": 11}, "after": [first["job_id"]]})
+    post("/v1/jobs", {"queue_name": "demo-bills", "payload": {"remind": 11}, "run_at": later.isoformat()})
+    for hours in (1, 6, 11):
+        entry = {"message": {"remind": f"order {2700 + hours}"}, "delay": hours * 3600, "priority": 100 + hours}
+        post("/v1/queues/demo-orders/messages", entry)
     for number in range(8):
         entry = {"message": {"payment": 900 + number}, "group_id": f"customer-{number % 3}", "dedup_id": str(number)}
         post("/v1/queues/demo-payments.fifo/messages", entry)
-    client.get("/v1/queues/demo-payments.fifo/messages")
+    client.get("/v1/queues/demo-payments.fifo/messages", params={"max": 2, "vt": 600})
     post("/v1/topics/demo-announcements/subscriptions", {"queue_name": "demo-kitchen", "filter": {"shop": ["north"]}})
     post("/v1/topics/demo-announcements/subscriptions", {"queue_name": "demo-forgotten"})
     form = {"sec-fetch-site": "same-origin"}

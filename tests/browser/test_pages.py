@@ -239,6 +239,9 @@ async def test_the_keyboard_finds_searches_and_pages(page: Page, live: Live) -> 
     await page.keyboard.press("g")
     await page.keyboard.press("f")
     await expect(page.locator("h1")).to_have_text("Follow")
+    await page.goto(f"{live.url}/ui/topics")
+    await page.keyboard.press("/")
+    await expect(page.locator("#search")).to_be_focused()
 
 
 async def test_a_person_logs_in_sends_purges_and_logs_out(page: Page, locked: Live) -> None:

@@ -122,7 +122,9 @@ def pipeline_problems(pipelines: Iterable[PipelineGauges], now: datetime) -> Ite
 
 def endpoint_problems(endpoints: Iterable[EndpointGauges]) -> Iterator[Problem]:
     for one in endpoints:
-        text = f"{thousands(one.failing)} deliveries to {one.endpoint} keep failing; between attempts it is left alone."
+        deliveries, keep = ("delivery", "keeps") if one.failing == 1 else ("deliveries", "keep")
+        count = f"{thousands(one.failing)} {deliveries}"
+        text = f"{count} to {one.endpoint} {keep} failing; between attempts it is left alone."
         yield Problem(level="warning", subject="Webhook endpoint", text=text, link="/ui/deliveries?state=pending")
 
 

@@ -20,7 +20,7 @@
         field.focus();
         field.select();
       } else {
-        location.assign("/ui/queues");
+        location.assign("/ui/queues#search");
       }
     } else if (event.key === "?") {
       document.getElementById("keys").showModal();
@@ -135,6 +135,9 @@
   addEventListener("resize", () => {
     for (const [figure, plot] of drawn) plot.setSize({ width: figure.clientWidth - 26, height: 170 });
   });
+
+  // From a page without a search.
+  if (location.hash === "#search") document.getElementById("search")?.focus();
 
   // A refused form: to the field that was wrong.
   document.querySelector(".wrong")?.parentElement.querySelector("input, textarea, select")?.focus();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -313,7 +314,9 @@ def test_stuck_consumers_failing_endpoints_and_what_is_paused_need_attention() -
     ]
     failing = EndpointGauges(tenant=DEFAULT_TENANT, endpoint="https://example.com/", failing=1234)
     [problem] = endpoint_problems([failing])
-    assert "1\N{NARROW NO-BREAK SPACE}234 deliveries to https://example.com/" in problem.text
+    assert "1\N{NARROW NO-BREAK SPACE}234 deliveries to https://example.com/ keep" in problem.text
+    [single] = endpoint_problems([replace(failing, failing=1)])
+    assert "1 delivery to https://example.com/ keeps failing" in single.text
     gauges = [
         StreamGauges(tenant=DEFAULT_TENANT, stream=f"log-{dead}", tick_age_s=0, nacked=0, dead=dead)
         for dead in (0, 1, 1000)
