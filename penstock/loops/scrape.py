@@ -43,7 +43,9 @@ class Scrape:
         }
         for tenant, queue in counts:
             labels = _name(tenants, tenant), queue.queue
-            oldest_s = max((now - (queue.oldest_sent_at or now)).total_seconds(), 0.0)
+            # A queue of delayed messages only is not stuck.
+            since = queue.oldest_sent_at if queue.visible + queue.in_flight else None
+            oldest_s = max((now - (since or now)).total_seconds(), 0.0)
             rows[metrics.depth].append((labels, float(queue.visible)))
             rows[metrics.in_flight].append((labels, float(queue.in_flight)))
             rows[metrics.delayed].append((labels, float(queue.delayed)))

@@ -83,9 +83,11 @@ async def fail_twice(engine: Engine, clock: FakeClock) -> None:
 async def test_a_stuck_queue_a_failing_endpoint_and_jobs_without_workers_are_named(
     engine: Engine, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("orders", "mail"):
+    for name in ("orders", "mail", "reminders"):
         await engine.queues.create(DEFAULT_TENANT, name, {})
     await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="orders", body="stuck"))
+    # It waits because its sender wants it to.
+    await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="reminders", body="later", delay_s=600))
     await engine.jobs.enqueue(NewJob(tenant=DEFAULT_TENANT, queue="emails", payload="1"))
     await fail_twice(engine, clock)
     behind = ConsumerGauges(tenant=DEFAULT_TENANT, stream="audit", consumer="slow", pending=7, lag_s=400.0)
