@@ -31,12 +31,15 @@ class Alert:
     severity: str = "warning"
     if_any: str | None = None
     """Another metric, which must exceed 0 as well."""
+    only: tuple[str, str] | None = None
+    """A label that is not among the labels, and the one value that counts."""
 
     @property
     def expression(self) -> str:
         by = f" by ({', '.join(self.labels)})" if self.labels else ""
         also = f" and max{by} ({self.if_any}) > 0" if self.if_any is not None else ""
-        return f"max{by} ({self.metric}) > {self.above:g}{also}"
+        only = f'{{{self.only[0]}="{self.only[1]}"}}' if self.only is not None else ""
+        return f"max{by} ({self.metric}{only}) > {self.above:g}{also}"
 
 
 QUEUE = ("tenant", "queue")
@@ -48,6 +51,11 @@ ALERTS = (
     Alert(
         "PenstockJobsWaiting", "job_oldest_ready_seconds", QUEUE, STUCK_S, "5m",
         "A job of queue {{ $labels.queue }} has waited {{ $value | humanizeDuration }} for a worker",
+    ),
+    Alert(
+        "PenstockJobsDead", "job_depth", QUEUE, 0, "5m",
+        "Queue {{ $labels.queue }} has {{ $value }} dead jobs: retry or purge them",
+        only=("status", "dead"),
     ),
     Alert(
         "PenstockConsumerBehind", "stream_consumer_lag_seconds", ("tenant", "stream", "consumer"), STUCK_S, "5m",

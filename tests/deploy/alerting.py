@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 Labels = frozenset[tuple[str, str]]
 Series = dict[tuple[str, Labels], float]
 
-AGGREGATED = re.compile(r"(max|sum)(?: by \(([\w, ]*)\))? \((\w+)\) > ([\d.e+]+)")
+AGGREGATED = re.compile(r'(max|sum)(?: by \(([\w, ]*)\))? \((\w+)(?:\{(\w+)="([^"]*)"\})?\) > ([\d.e+]+)')
 SELECTED = re.compile(r'(\w+)\{(\w+)="([^"]*)"\} == ([\d.]+)')
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -35,11 +35,11 @@ def evaluate(expression: str, series: Series) -> dict[Labels, float]:
         left, right = (evaluate(part, series) for part in expression.split(" and "))
         return {labels: value for labels, value in left.items() if labels in right}
     if (matched := AGGREGATED.fullmatch(expression)) is not None:
-        function, names, metric, above = matched.groups()
+        function, names, metric, label, wanted, above = matched.groups()
         kept = {name.strip() for name in (names or "").split(",") if name.strip()}
         groups: dict[Labels, list[float]] = {}
         for (name, labels), value in series.items():
-            if name == metric:
+            if name == metric and (label is None or (label, wanted) in labels):
                 group = frozenset(pair for pair in labels if pair[0] in kept)
                 groups.setdefault(group, []).append(value)
         values = {labels: (max if function == "max" else sum)(found) for labels, found in groups.items()}

@@ -16,7 +16,7 @@ from penstock.engine.metrics import Gauge, Metrics
 from penstock.loops.scrape import Scrape
 from penstock.model import DEFAULT_TENANT, Send
 from penstock.model.gauges import ConsumerGauges
-from penstock.model.jobs import NewJob
+from penstock.model.jobs import Failure, LeaseRequest, NewJob
 from penstock.model.topics import Attempted, NewSubscription, Publish
 from penstock.store.sqlite.store import SqliteStore
 
@@ -30,7 +30,7 @@ def test_every_alert_is_about_a_metric_that_exists() -> None:
     metrics = {metric.name: metric for metric in Metrics()}
     for alert in generate.ALERTS:
         assert isinstance(metrics[alert.metric], Gauge)
-        assert alert.labels == metrics[alert.metric].labels
+        assert (*alert.labels, *(alert.only or ())[:1]) == metrics[alert.metric].labels
         assert alert.if_any is None or metrics[alert.if_any].labels == alert.labels
         assert set(re.findall(r"\$labels\.(\w+)", alert.summary)) <= set(alert.labels)
 
@@ -58,9 +58,11 @@ def firing(metrics: Metrics) -> set[tuple[str, ...]]:
         assert isinstance(gauge, Gauge)
         also = gauges[alert.if_any].values if alert.if_any is not None else {}
         found |= {
-            (alert.name, *labels)
+            (alert.name, *labels[: len(alert.labels)])
             for labels, value in gauge.values.items()
-            if value > alert.above and (alert.if_any is None or also[labels])
+            if value > alert.above
+            and (alert.if_any is None or also[labels])
+            and (alert.only is None or labels[-1] == alert.only[1])
         }
     return found
 
@@ -80,6 +82,13 @@ async def fail_twice(engine: Engine, clock: FakeClock) -> None:
         engine.webhooks._leave(delivery.endpoint_key)
 
 
+async def bury(engine: Engine, queue: str) -> None:
+    """Fail a job that has no retries."""
+    await engine.jobs.enqueue(NewJob(tenant=DEFAULT_TENANT, queue=queue, payload="1", max_retries=0))
+    [leased] = await engine.jobs.lease(LeaseRequest(tenant=DEFAULT_TENANT, queue=queue, lease_s=60, workers=["ada"]))
+    await engine.jobs.fail(Failure(tenant=DEFAULT_TENANT, id=leased.id, token=leased.token, error="boom"))
+
+
 async def test_a_stuck_queue_a_failing_endpoint_and_jobs_without_workers_are_named(
     engine: Engine, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +98,7 @@ async def test_a_stuck_queue_a_failing_endpoint_and_jobs_without_workers_are_nam
     # It waits because its sender wants it to.
     await engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="reminders", body="later", delay_s=600))
     await engine.jobs.enqueue(NewJob(tenant=DEFAULT_TENANT, queue="emails", payload="1"))
+    await bury(engine, "invoices")
     await fail_twice(engine, clock)
     behind = ConsumerGauges(tenant=DEFAULT_TENANT, stream="audit", consumer="slow", pending=7, lag_s=400.0)
 
@@ -105,17 +115,19 @@ async def test_a_stuck_queue_a_failing_endpoint_and_jobs_without_workers_are_nam
     assert firing(engine.metrics) == {
         ("PenstockQueueStuck", "default", "orders"),
         ("PenstockJobsWaiting", "default", "emails"),
+        ("PenstockJobsDead", "default", "invoices"),
         ("PenstockEndpointFailing", "default", "http://127.0.0.1:9/hook"),
         ("PenstockConsumerBehind", "default", "audit", "slow"),
     }
     assert {(found.kind, found.name) for found in problems} == {
         ("queue", "orders"),
         ("jobs", "emails"),
+        ("dead jobs", "invoices"),
         ("endpoint", "http://127.0.0.1:9/hook"),
         ("consumer", "audit/slow"),
     }
     assert status.problems(await engine.overview.status(DEFAULT_TENANT), stuck_s=1000) == [
-        found for found in problems if found.kind == "endpoint"
+        found for found in problems if found.kind in ("dead jobs", "endpoint")
     ]
 
 
