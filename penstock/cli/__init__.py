@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -50,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(command: Callable[..., None], arguments: Sequence[str] | None, program: str) -> None:
     """Run a command. Expected errors are printed as one line each."""
+    if "_PENSTOCK_COMPLETE" in os.environ:
+        # A shell asks what could come next: see commands/completion.py.
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         command(arguments, prog_name=program)
     except SettingsError as error:

@@ -96,6 +96,22 @@ def test_the_flags_of_serve_are_those_of_the_settings() -> None:
     assert flags == {found.flag for found in KNOWN.values() if found.flag}
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("penstock que", ["queue"]),
+        ("penstock queue re", ["receive", "redrive"]),
+        ("penstock check --stu", ["--stuck-after"]),
+    ],
+)
+def test_a_shell_completes_commands_and_options(line: str, offered: list[str]) -> None:
+    asked = {"_PENSTOCK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+
+    done = penstock(more=asked)
+
+    assert (done.stdout.split(), done.stderr) == (offered, "")
+
+
 @pytest.mark.parametrize("word", ["version", "--version"])
 def test_version(word: str) -> None:
     done = penstock(word)
