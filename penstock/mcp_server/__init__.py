@@ -7,10 +7,12 @@ more. Tools that change something exist only if they are allowed.
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool as McpTool
 from mcp_types import ToolAnnotations
 
 from penstock.client import AsyncClient
@@ -32,15 +34,29 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 
 def create(client: AsyncClient, version: str, *, allow_writes: bool = False) -> MCPServer[object]:
     """A server with the tools that only read and, if allowed, with those that write."""
-    server: MCPServer[object] = MCPServer("penstock", version=version, instructions=INSTRUCTIONS, log_level="WARNING")
     writing = WritingTools(client)
     groups = [(READS, ReadingTools(client).all())]
     if allow_writes:
         groups += [(ADDS, writing.adding()), (CHANGES, writing.changing())]
-    for hints, tools in groups:
-        for tool in tools:
-            server.add_tool(_answering(tool), annotations=hints)
-    return server
+    tools: list[McpTool] = [_strict(tool, hints) for hints, group in groups for tool in group]
+    return MCPServer("penstock", version=version, instructions=INSTRUCTIONS, log_level="WARNING", tools=tools)
+
+
+class StrictTool(McpTool):
+    """Refuses arguments it does not know. The library ignores them: a misspelt `job_ids` would mean all jobs."""
+
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
+        known = self.parameters["properties"]
+        for name in arguments:
+            if name not in known:
+                raise ToolError(f'unknown argument "{name}"; known: {", ".join(known) or "none"}')
+        return await super().run(arguments, context, convert_result)
+
+
+def _strict(tool: Tool, hints: ToolAnnotations) -> McpTool:
+    made = StrictTool.from_function(_answering(tool), description=inspect.getdoc(tool), annotations=hints)
+    made.parameters["additionalProperties"] = False
+    return made
 
 
 def _answering(tool: Tool) -> Tool:

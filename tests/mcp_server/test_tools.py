@@ -156,6 +156,7 @@ async def test_hints_are_those_of_the_lists_and_writes_must_be_allowed() -> None
     adds = {name for name, hint in hints.items() if hint and not hint.read_only_hint and not hint.destructive_hint}
     assert adds == {"send_message", "enqueue_job"}
     assert all(tool.description and tool.input_schema for tool in all_tools)
+    assert not [tool.name for tool in all_tools if "\n " in (tool.description or "")]
 
 
 def test_every_tool_is_documented() -> None:
@@ -189,7 +190,18 @@ async def test_errors_say_what_is_wrong() -> None:
         assert "dots only" in await refusal(client, "get_queue", queue="..")
         assert "limit" in await refusal(client, "peek_messages", queue="x", limit=1000)
         assert "PostgreSQL" in await refusal(client, "list_streams")
-        assert "Unknown tool" in await refusal(client, "run_sql", statement="select 1")
+        assert 'unknown argument "state"; known: queue, status' in await refusal(client, "list_jobs", state="dead")
+
+
+async def test_a_misspelt_argument_does_not_mean_all(on_sqlite: World) -> None:
+    before = on_sqlite.checksum()
+    async with agent(on_sqlite.live, allow_writes=True) as client:
+        assert 'unknown argument "ids"' in await refusal(client, "retry_dead_jobs", queue="emails", ids=["x"])
+        assert 'unknown argument "ids"' in await refusal(client, "redrive_dead_letters", queue="orders-failed", ids=[1])
+        tools = (await client.list_tools()).tools
+
+    assert on_sqlite.checksum() == before
+    assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
 
 
 async def test_long_answers_are_cut_and_say_so() -> None:
