@@ -22,8 +22,6 @@ JSON_1_0 = b"application/x-amz-json-1.0"
 encode = msgspec.json.Encoder().encode
 
 _COMPLAINT = re.compile(r"Expected `(?P<want>[\w |]+?)(?: \| null)?`, got `(?P<got>\w+)`")
-_ANY_SCALAR = "bool | int | float | str"
-"""Of the values of attributes, which may also be numbers."""
 _NOT_EXPECTED = {
     "array": "Start of list found where not expected",
     "object": "Start of structure or map found where not expected.",
@@ -51,8 +49,6 @@ def serialization_fault(error: msgspec.ValidationError) -> AwsError:
     got, want = found["got"], found["want"]
     if want in _CALLED and got in _VALUES:
         return malformed(f"{_VALUES[got]} can not be converted to {_CALLED[want]}")
-    if want == _ANY_SCALAR and got == "array":
-        return malformed("Unrecognized collection type class java.lang.String")
     return malformed(_NOT_EXPECTED.get(got, f"Unexpected {got}."))
 
 

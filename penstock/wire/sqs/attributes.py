@@ -74,8 +74,11 @@ def bad_value(name: str, reason: str = "") -> AwsError:
     return sqs_error("InvalidAttributeValue", f"{text} Reason: {reason}" if reason else text)
 
 
-def read_attributes(given: Mapping[str, str], *, fifo: bool, new: bool) -> Changes:
-    """Check attributes for a queue of this kind. The caller checks RedrivePolicy, which needs other queues."""
+def read_attributes(given: Mapping[str, str], *, fifo: bool, have: Mapping[str, str] | None) -> Changes:
+    """Check attributes for a queue of this kind; `have` are those of a queue that is there, None is a new one.
+
+    The caller checks RedrivePolicy, which needs other queues.
+    """
     _check_names(given, fifo)
     _check_sizes(given)
     changes = Changes()
@@ -84,11 +87,12 @@ def read_attributes(given: Mapping[str, str], *, fifo: bool, new: bool) -> Chang
             setting, bounds = NUMBERS[name]
             changes.settings[setting] = _number(name, value, bounds)
         elif name in ON_FIFO:
-            _read_fifo(name, value, changes, new=new)
+            _read_fifo(name, value, changes, new=have is None)
         elif name == "RedrivePolicy":
             changes.redrive = value
         else:
             _read_label(name, value, changes)
+    _check_throughput(given, have or {})
     _settle_encryption(given, changes)
     return changes
 
@@ -138,6 +142,13 @@ def _read_fifo(name: str, value: str, changes: Changes, *, new: bool) -> None:
         changes.labels[name] = value
         if new:
             changes.settings["dedup_scope"] = SCOPES[value]
+
+
+def _check_throughput(given: Mapping[str, str], have: Mapping[str, str]) -> None:
+    scope = given.get("DeduplicationScope", have.get("DeduplicationScope"))
+    if given.get("FifoThroughputLimit") == "perMessageGroupId" and scope != "messageGroup":
+        text = "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup"
+        raise sqs_error("InvalidAttributeValue", text)
 
 
 def _read_label(name: str, value: str, changes: Changes) -> None:

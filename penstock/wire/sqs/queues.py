@@ -41,7 +41,7 @@ class QueueActions:
         name = _new_name(call, given.queue_name, is_true(attributes.get("FifoQueue")))
         call.principal.require(Scope.MANAGE, name)
         attributes = {key: value for key, value in attributes.items() if value or key not in _EMPTY_MEANS_NONE}
-        changes = read_attributes(attributes, fifo=name.endswith(".fifo"), new=True)
+        changes = read_attributes(attributes, fifo=name.endswith(".fifo"), have=None)
         await self._read_redrive(call, name, changes)
         if self._recent is not None:
             self._recent.check_created(call.tenant, name)
@@ -129,7 +129,7 @@ class QueueActions:
         if given.attributes is None:
             raise missing("Attribute.Name" if call.query else "Attributes")
         queue = await self._queues.get(call.tenant, name)
-        changes = read_attributes(texts(given.attributes), fifo=queue.fifo, new=False)
+        changes = read_attributes(texts(given.attributes), fifo=queue.fifo, have=shown(queue, call.region))
         await self._read_redrive(call, name, changes)
         settings = changes.settings | _given_labels(changes, queue.settings.labels)
         if settings:

@@ -43,6 +43,10 @@ for name, values in {
         attribute(name, bad, "AttributeValue", f"Invalid value for the parameter {name}.")
 for name, bad in {"ContentBasedDeduplication": "x", "DeduplicationScope": "all", "FifoThroughputLimit": "none"}.items():
     attribute(name, bad, "AttributeValue", f"Invalid value for the parameter {name}.", fifo=True)
+attribute(
+    "FifoThroughputLimit", "perMessageGroupId", "AttributeValue",
+    "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup", fifo=True,
+)  # fmt: skip
 for name in ("Colour", "ApproximateNumberOfMessages", "QueueArn", "CreatedTimestamp", "All"):
     attribute(name, "1", "AttributeName", f"Unknown Attribute {name}.")
 for name in ("DeduplicationScope", "FifoThroughputLimit"):

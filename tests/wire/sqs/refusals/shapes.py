@@ -7,24 +7,24 @@ from tests.wire.sqs.refusals.rows import Q, Row, Rows
 ROWS = Rows()
 row = ROWS.row
 STRUCTURE = "Start of structure or map found where not expected."
-COLLECTION = "Unrecognized collection type class java.lang.String"
+LIST = "Start of list found where not expected"
 
 for action, given, message in (
     ("SendMessage", Q | {"MessageBody": 5}, "NUMBER_VALUE can not be converted to a String"),
     ("SendMessage", Q | {"MessageBody": True}, "TRUE_VALUE can not be converted to a String"),
-    ("SendMessage", Q | {"MessageBody": []}, "Start of list found where not expected"),
+    ("SendMessage", Q | {"MessageBody": []}, LIST),
     ("SendMessage", Q | {"MessageBody": {}}, STRUCTURE),
     ("SendMessage", {"QueueUrl": 7, "MessageBody": "x"}, "NUMBER_VALUE can not be converted to a String"),
     ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": "1"}, "STRING_VALUE can not be converted to an Integer"),
     ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": 1.5}, "NUMBER_VALUE can not be converted to an Integer"),
-    ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": []}, "Start of list found where not expected"),
+    ("SendMessage", Q | {"MessageBody": "x", "DelaySeconds": []}, LIST),
     ("ReceiveMessage", Q | {"AttributeNames": {}}, STRUCTURE),
     ("ReceiveMessage", Q | {"AttributeNames": [1]}, "NUMBER_VALUE can not be converted to a String"),
     ("CreateQueue", {"QueueName": "x", "Attributes": {"DelaySeconds": {}}}, STRUCTURE),
-    ("CreateQueue", {"QueueName": "x", "Attributes": {"DelaySeconds": []}}, COLLECTION),
-    ("CreateQueue", {"QueueName": "x", "Attributes": []}, "Start of list found where not expected"),
+    ("CreateQueue", {"QueueName": "x", "Attributes": {"DelaySeconds": []}}, LIST),
+    ("CreateQueue", {"QueueName": "x", "Attributes": []}, LIST),
     ("SendMessageBatch", Q | {"Entries": {}}, STRUCTURE),
-    ("SendMessageBatch", Q | {"Entries": [[]]}, "Start of list found where not expected"),
+    ("SendMessageBatch", Q | {"Entries": [[]]}, LIST),
     (
         "SendMessage",
         Q | {"MessageBody": "x", "MessageAttributes": {"a": {"DataType": "Binary", "BinaryValue": "***"}}},
