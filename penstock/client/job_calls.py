@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
 from penstock.client.api import jobs
@@ -32,7 +32,7 @@ class Jobs(Namespace):
     requeue_dead = blocking(jobs.requeue_dead)
     purge_dead = blocking(jobs.purge_dead)
 
-    def enqueue(self, queue_name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]) -> str:
+    def enqueue(self, queue_name: str, payload: Any = None, **options: Unpack[JobOptions]) -> str:
         """Store a job; its id."""
         return self.ask(jobs.enqueue(encode(NewJob(queue_name, payload, **options))))
 
@@ -79,9 +79,7 @@ class AsyncJobs(AsyncNamespace):
             self._enqueue, limit=MOST, weigh=lambda job: len(job.body), heaviest=HEAVIEST
         )
 
-    async def enqueue(
-        self, queue_name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]
-    ) -> str:
+    async def enqueue(self, queue_name: str, payload: Any = None, **options: Unpack[JobOptions]) -> str:
         """Store a job; its id."""
         return await self._joined.submit(encode(NewJob(queue_name, payload, **options)))
 

@@ -118,6 +118,23 @@ def test_a_moment_without_its_zone_is_refused() -> None:
         encode(NewJob("q", run_at=datetime(2026, 1, 1)))
 
 
+@pytest.mark.parametrize("payload", [[1, 2], "text", 5, False, {"a": 1}])
+def test_the_payload_of_a_job_is_any_json(payload: object) -> None:
+    assert json.loads(encode(NewJob("q", payload)).body)["payload"] == payload
+
+
+def test_a_task_travels_in_an_object() -> None:
+    assert json.loads(encode(NewJob("q", {"a": 1}, task="t")).body)["payload"] == {"a": 1, "task": "t"}
+    assert json.loads(encode(NewJob("q", task="t")).body)["payload"] == {"task": "t"}
+    with pytest.raises(errors.Invalid, match="needs an object as its payload"):
+        encode(NewJob("q", [1], task="t"))
+
+
+def test_many_jobs_are_new_jobs() -> None:
+    with pytest.raises(TypeError, match=r"NewJob\(queue_name, payload, ...\), not dict"):
+        list(chunks([{"queue_name": "q"}]))  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("given", "sent"),
     [

@@ -31,7 +31,8 @@ class JobOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to be enqueued. `task` names the function of the worker that is to run it, and travels in the payload.
+    """A job to be enqueued. The payload is any JSON, an empty object if None. `task` names the function of the worker
+    that is to run it, and travels in the payload.
 
     With a `unique_key` a second job of the same queue and key, within `unique_seconds`, is not stored: the id of the
     first is answered. Such a job can also be enqueued again, without harm, after an answer got lost.
@@ -41,7 +42,7 @@ class NewJob:
     """
 
     queue_name: str
-    payload: Mapping[str, Any] | None = None
+    payload: Any = None
     task: str | None = None
     priority: int = 0
     max_retries: int | None = None
@@ -60,10 +61,7 @@ class EncodedJob:
 
 
 def encode(job: NewJob) -> EncodedJob:
-    payload = dict(job.payload or {})
-    if job.task is not None:
-        payload["task"] = job.task
-    told: dict[str, Any] = {"queue_name": job.queue_name, "payload": payload}
+    told: dict[str, Any] = {"queue_name": job.queue_name, "payload": payload_of(job)}
     if job.priority:
         told["priority"] = job.priority
     if job.max_retries is not None:
@@ -83,9 +81,22 @@ def encode(job: NewJob) -> EncodedJob:
     return EncodedJob(to_json(told), job.unique_key is not None)
 
 
+def payload_of(job: NewJob) -> Any:
+    """The payload with the name of the task in it."""
+    payload = {} if job.payload is None else job.payload
+    if job.task is None:
+        return dict(payload) if isinstance(payload, Mapping) else payload
+    if not isinstance(payload, Mapping):
+        raise Invalid("a job with a task needs an object as its payload, which carries its name", field="payload")
+    return {**payload, "task": job.task}
+
+
 def chunks(jobs: Iterable[NewJob]) -> Iterator[list[EncodedJob]]:
     """The jobs in order, as many together as one request may carry. Positions in `after` need one request for all."""
     given = list(jobs)
+    for each in given:
+        if not isinstance(each, NewJob):
+            raise TypeError(f"jobs to enqueue are NewJob(queue_name, payload, ...), not {type(each).__name__}")
     if any(isinstance(after, int) for job in given for after in job.after or ()):
         if len(given) > MOST:
             raise Invalid(f"jobs that come after each other by position: at most {MOST} in one call", field="after")
