@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from penstock.consumer.messages import Fate, Message, Verdict
 from penstock.consumer.options import Settled, interval
 from penstock.consumer.protocol import Fetch, Lost, Settle, Source
-from penstock.errors import BY_CODE, PenstockError
+from penstock.errors import BY_CODE, Invalid, PenstockError
 from penstock.queries import load
 
 log = logging.getLogger("penstock.consumer")
@@ -33,6 +33,8 @@ def call(name: str, **values: Any) -> Call:
 
 def connection_values(dsn: str, name: str) -> dict[str, Any]:
     """The DSN's own words win over ours."""
+    if dsn.startswith(("http://", "https://")):
+        raise Invalid("streams are read from PostgreSQL: give its address, postgresql://..., not that of the server")
     return {"application_name": name, **KEEPALIVES, **conninfo_to_dict(dsn)}
 
 

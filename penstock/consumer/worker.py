@@ -39,6 +39,9 @@ class Health:
 
 class Worker:
     def __init__(self, dsn: str, sources: Sequence[Source], options: Options) -> None:
+        unknown = [name for name in options if name not in Options.__annotations__]
+        if unknown:
+            raise TypeError(f'unknown option "{unknown[0]}"; known: {", ".join(Options.__annotations__)}')
         self._dsn = dsn
         self._sources = sources
         self._options = Settled(**options)
@@ -49,6 +52,10 @@ class Worker:
         self._heard = False
         """Whether a notification has come since the protocol last looked at the streams."""
         self._looked_at: float | None = None
+
+    def __repr__(self) -> str:
+        positions = ", ".join(f"{source.consumer} of stream {source.queue}" for source in self._sources)
+        return f"<{type(self).__name__} {positions}>"
 
     def on(
         self,

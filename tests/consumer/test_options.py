@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.consumer import Consumer, MultiQueueConsumer
+from penstock.consumer import Consumer, MultiQueueConsumer, connect
+from penstock.errors import Invalid
 
 NOWHERE = "postgresql://nowhere.invalid/none"
 
@@ -26,6 +27,23 @@ NOWHERE = "postgresql://nowhere.invalid/none"
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Consumer(NOWHERE, "orders", "shop", **options)
+
+
+def test_an_unknown_option_is_refused_with_those_there_are() -> None:
+    with pytest.raises(TypeError, match='unknown option "max_mesages"; known: max_messages, concurrency'):
+        Consumer(NOWHERE, "orders", "shop", max_mesages=5)  # type: ignore[call-arg]
+
+
+def test_the_address_of_the_server_is_not_that_of_the_database() -> None:
+    with pytest.raises(Invalid, match="give its address, postgresql://"):
+        connect("http://127.0.0.1:9324")
+
+
+def test_a_consumer_tells_what_it_is() -> None:
+    several = MultiQueueConsumer(NOWHERE, [("economy", "packer", 1), ("express", "packer", 0)])
+
+    assert repr(Consumer(NOWHERE, "orders", "shop")) == "<Consumer shop of stream orders>"
+    assert repr(several) == "<MultiQueueConsumer packer of stream express, packer of stream economy>"
 
 
 @pytest.mark.parametrize(
