@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -51,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(command: Callable[..., None], arguments: Sequence[str] | None, program: str) -> None:
     """Run a command. Expected errors are printed as one line each."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding != "utf-8":
+        # A terminal that knows fewer characters shows the others as escapes.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # In the locale C, Python would let bytes that are no text pass.
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     if "_PENSTOCK_COMPLETE" in os.environ:
         # A shell asks what could come next: see commands/completion.py.
         from typer._completion_classes import completion_init

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -150,7 +150,15 @@ def seconds(text: str) -> int:
 
 def read_text(given: str) -> str:
     """The argument itself, or standard input for `-`."""
-    return sys.stdin.read() if given == "-" else given
+    return "".join(read_lines()) if given == "-" else given
+
+
+def read_lines() -> Iterator[str]:
+    """The lines of standard input."""
+    try:
+        yield from sys.stdin
+    except UnicodeDecodeError:
+        raise Invalid("standard input is not UTF-8 text") from None
 
 
 def as_json(given: str) -> Any:

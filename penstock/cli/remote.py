@@ -103,7 +103,7 @@ def connect(chosen: Chosen, *, creates: bool) -> Iterator[Server]:
             raise Invalid(f"'{url}' is not the URL of a server: it must begin with http:// or https://")
         from penstock.client.transport import HttpTransport
 
-        transport = HttpTransport(url.rstrip("/"), token or ANYONE)
+        transport = HttpTransport(url.rstrip("/"), _sendable(token))
         try:
             yield Server(transport, url)
         finally:
@@ -124,7 +124,14 @@ def http_address(chosen: Chosen, otherwise: str) -> tuple[str, str]:
     found = url or otherwise
     if not found.startswith(("http://", "https://")):
         raise Invalid(f"'{found}' is not the URL of a server: it must begin with http:// or https://")
-    return found.rstrip("/"), token or ANYONE
+    return found.rstrip("/"), _sendable(token)
+
+
+def _sendable(token: str | None) -> str:
+    """The token as a header takes it."""
+    if token and not (token.isascii() and token.isprintable()):
+        raise Invalid("the token has characters that no token has")
+    return token or ANYONE
 
 
 def _address(chosen: Chosen) -> tuple[str | None, str | None]:

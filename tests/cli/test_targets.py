@@ -152,6 +152,12 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     assert "_PENSTOCK_COMPLETE" in done.out
 
 
+def test_a_token_that_no_header_can_carry_is_a_usage_error() -> None:
+    for token in ("tök", "a\nb"):
+        done = penstock("queue", "list", "--url", "http://127.0.0.1:1", "--token", token)
+        assert (done.code, done.err) == (2, "penstock: the token has characters that no token has\n")
+
+
 def test_unknown_commands_and_options_are_usage_errors() -> None:
     assert penstock("queue", "lst").code == 2
     assert penstock("queue", "list", "--no-such-option").code == 2

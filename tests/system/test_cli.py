@@ -112,6 +112,29 @@ def test_a_shell_completes_commands_and_options(line: str, offered: list[str]) -
     assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
+def test_a_terminal_that_knows_few_characters_shows_escapes(tmp_path: Path) -> None:
+    store = ["--sqlite", str(tmp_path / "q.db")]
+    penstock("queue", "create", "orders", *store)
+    penstock("queue", "send", "orders", "grüße 🎉", *store)
+
+    command = [sys.executable, "-m", "penstock", "queue", "peek", "orders", "--columns", "message", *store]
+    few = environment({"PYTHONIOENCODING": "latin-1"})
+    done = subprocess.run(command, env=few, capture_output=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"message\ngr\xfc\xdfe \\U0001f389\n", b"")
+
+
+@pytest.mark.parametrize("whole", [[], ["--whole"]], ids=["lines", "whole"])
+def test_input_that_is_no_text_is_refused(whole: list[str], tmp_path: Path) -> None:
+    store = ["--sqlite", str(tmp_path / "q.db")]
+    penstock("queue", "create", "orders", *store)
+
+    command = [sys.executable, "-m", "penstock", "queue", "send", "orders", "-", *whole, *store]
+    done = subprocess.run(command, env=environment(), input=b"\xff\xfe\x00", capture_output=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"penstock: standard input is not UTF-8 text\n")
+
+
 @pytest.mark.parametrize("word", ["version", "--version"])
 def test_version(word: str) -> None:
     done = penstock(word)

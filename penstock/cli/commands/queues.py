@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.options import DryRun, as_json, on_server, only_json, read_text, seconds
+from penstock.cli.options import DryRun, as_json, on_server, only_json, read_lines, read_text, seconds
 from penstock.cli.output import Output, counted, say
 from penstock.cli.remote import Server, segment
 from penstock.errors import Invalid, PenstockError
@@ -125,19 +125,19 @@ def _send_lines(server: Server, name: str, options: dict[str, Any]) -> tuple[lis
     """The ids of what was sent, and whether that is everything."""
     sent: list[int] = []
     complete, line = True, 0
-    for batch in _batches(sys.stdin):
-        try:
+    try:
+        for batch in _batches(read_lines()):
             answer = server.post(f"{path(name)}/messages", [{"message": as_json(text), **options} for text in batch])
-        except PenstockError as error:
-            if not sent:
-                raise
-            say(f"penstock: not confirmed from message {line + 1} on: {error}")
-            return sent, False
-        for refused in answer.get("errors", ()):
-            complete = False
-            say(f"penstock: {refused['error']}: {batch[refused['index']][:80]}")
-        sent += [number for number in answer["ids"] if number is not None]
-        line += len(batch)
+            for refused in answer.get("errors", ()):
+                complete = False
+                say(f"penstock: {refused['error']}: {batch[refused['index']][:80]}")
+            sent += [number for number in answer["ids"] if number is not None]
+            line += len(batch)
+    except PenstockError as error:
+        if not sent:
+            raise
+        say(f"penstock: not confirmed from message {line + 1} on: {error}")
+        return sent, False
     return sent, complete
 
 
