@@ -105,6 +105,20 @@ def test_dead_letters_are_previewed_and_redriven_by_id_by_text_and_all(target: T
         target.run("queue", "drop", name)
 
 
+def test_a_preview_says_how_much_it_does_not_show(target: Target) -> None:
+    target.run("queue", "create", "many")
+    target.run("queue", "send", "many", "-", stdin="".join(f"{number}\n" for number in range(1001)))
+
+    shown = target.run("queue", "redrive", "many", "--dry-run", "--json")
+    assert (len(json.loads(shown.out)), shown.err) == (1000, "penstock: these are the first 1000 of 1001 messages\n")
+    searched = target.run("queue", "redrive", "many", "--match", "1000", "--json")
+    assert (json.loads(searched.out), searched.err) == (
+        {"moved": 0},
+        "penstock: searched only the first 1000 of 1001 messages\n",
+    )
+    target.run("queue", "drop", "many")
+
+
 def test_dead_letters_can_go_to_another_queue(target: Target) -> None:
     [number] = dead_letters(target, "ada")
     target.run("queue", "create", "elsewhere")

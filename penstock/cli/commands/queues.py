@@ -25,6 +25,8 @@ MESSAGE_COLUMNS = ("id", "message", "read_count", "enqueued_at", "dead_letter_so
 TASK_COLUMNS = ("id", "state", "moved", "to_move", "failure")
 BATCH = 500
 """Messages of one request when many are sent."""
+SEARCHED = 1000
+"""Dead letters that a preview or a search looks at."""
 PARTIAL = 3
 """Exit code when some of the work failed."""
 
@@ -237,8 +239,11 @@ def redrive(
     if match is not None and ids:
         raise Invalid("--id and --match exclude each other")
     if dry_run or match is not None:
-        found = server.get(f"{path(name)}/messages", peek=True, max=1000)
+        found = server.get(f"{path(name)}/messages", peek=True, max=SEARCHED)
         chosen = [one for one in found if _chosen(one, ids, match)]
+        if not ids and len(found) < (total := server.get(path(name))["visible"]):
+            done = "these are" if match is None else "searched only"
+            say(f"penstock: {done} the first {len(found)} of {total} messages")
         if dry_run:
             _print_messages(out, chosen)
             return

@@ -213,7 +213,9 @@ def replay(
 ) -> None:
     """Send dead letters to their consumers again."""
     if dry_run:
-        found = server.get(f"{path(name)}/dead-letters", limit=1000)
+        found = server.get(f"{path(name)}/dead-letters", limit=RECEIVE_LIMIT[1])
+        if number is None and len(found) < (total := server.get(path(name))["dead_letters"]):
+            say(f"penstock: these are the newest {len(found)} of {total} dead letters")
         out.rows([one for one in found if number in (None, one["id"])], DEAD_COLUMNS, "There are no dead letters.")
         return
     which = "" if number is None else f"/{number}"
