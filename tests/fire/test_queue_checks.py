@@ -122,6 +122,13 @@ def test_a_clock_that_is_ahead_shortens_the_timeout() -> None:
     assert found(*calls) == []
 
 
+def test_a_clock_that_was_behind_and_is_ahead_shortens_the_timeout_twice() -> None:
+    steps = [fault("step clock", began, began + 1, seconds=2.0) for began in (1, 4)]
+    calls = (create(), send("a 1"), receive("a 1", at=2, vt=9), receive("a 1", at=8, count=2, vt=9))
+    assert found(*calls, *steps) == []
+    assert found(*calls, *steps[:1]) == ["two holders"]
+
+
 def test_an_old_receipt_that_deletes_is_named() -> None:
     calls = (create(), send("a 1"), receive("a 1", at=2), receive("a 1", at=9, count=2), delete("a", 10, count=1))
     assert found(*calls) == ["stale receipt"]
