@@ -11,9 +11,26 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
 
 from penstock.spark.lake.errors import LakeError
+
+_TYPES = (
+    NumericType, StringType, BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType, VariantType,
+)  # fmt: skip
 
 
 def delta_schema(schema: StructType) -> Schema:
@@ -29,6 +46,8 @@ def spark_schema(table: DeltaTable) -> StructType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark exchanges, with timestamps in UTC, independent of the session's time zone."""
+    for each in schema.fields:
+        _check(each.name, each.dataType)
     try:
         return to_arrow_schema(nullable(schema), timezone="UTC")
     except PySparkException as error:
@@ -37,6 +56,21 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def nullable(schema: StructType) -> StructType:
     return StructType.fromJson(_nullable(schema.jsonValue()))
+
+
+def _check(name: str, kind: DataType) -> None:
+    """Delta has no intervals, times without a date, or nulls without a type. Writers accept some; readers fail."""
+    match kind:
+        case ArrayType():
+            _check(f"{name}.element", kind.elementType)
+        case MapType():
+            _check(f"{name}.key", kind.keyType)
+            _check(f"{name}.value", kind.valueType)
+        case StructType():
+            for each in kind.fields:
+                _check(f"{name}.{each.name}", each.dataType)
+        case _ if not isinstance(kind, _TYPES):
+            raise LakeError(f"column {name!r} is {kind.simpleString()}, which a lake cannot store: cast it first")
 
 
 def missing(table: DeltaTable, wanted: Schema) -> Sequence[Any]:

@@ -12,10 +12,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.spark import lake
+from penstock.spark.lake.errors import LakeError
 from penstock.spark.lake.files import TaskFiles
-from penstock.spark.lake.schemas import nullable
+from penstock.spark.lake.schemas import arrow_schema, nullable
 from penstock.spark.lake.storage import filesystem
 
 pytestmark = pytest.mark.timeout(300)
@@ -178,6 +180,23 @@ def test_every_type_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     python = spark.read.format("penstock_lake").load(str(tmp_path / "t"))
     assert sorted(map(str, python.collect())) == sorted(map(str, frame.collect()))
     assert polars.scan_delta(str(tmp_path / "t")).collect().height == 2
+
+
+@pytest.mark.parametrize(
+    ("ddl", "problem"),
+    [
+        ("a interval day to second", "column 'a' is interval day to second"),
+        ("a array<interval year>", "column 'a.element' is interval year"),
+        ("a struct<b: time>", "column 'a.b' is time"),
+        ("a map<string, void>", "column 'a.value' is void"),
+    ],
+)
+def test_a_type_that_delta_does_not_have_is_named(spark: SparkSession, ddl: str, problem: str) -> None:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+
+    with pytest.raises(LakeError, match=problem):
+        arrow_schema(schema)
 
 
 def test_the_log_tells_the_bounds_of_a_file(spark: SparkSession, tmp_path: Path) -> None:
