@@ -132,6 +132,17 @@ async def test_a_stuck_queue_a_failing_endpoint_and_jobs_without_workers_are_nam
 
 
 @pytest.mark.parametrize(
+    ("failing", "exhausted", "text"),
+    [(1, 0, "deliveries: 1 failing"), (0, 3, "deliveries: 3 given up"), (2, 1, "deliveries: 2 failing, 1 given up")],
+)
+def test_an_endpoint_is_described_by_what_happened(failing: int, exhausted: int, text: str) -> None:
+    found = status.EndpointStatus(
+        endpoint="http://x", pending=failing, failing=failing, exhausted=exhausted, last_error=None
+    )
+    assert [one.problem for one in status._endpoint_problems([found])] == [text]
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0s"), (59, "59s"), (60, "1m"), (3600, "1h"), (12_060, "3h21m"), (90_000, "1d1h"), (172_800, "2d")],
 )

@@ -176,8 +176,8 @@ def _consumer_problems(consumers: Sequence[ConsumerStatus], stuck_s: float) -> I
 def _endpoint_problems(endpoints: Sequence[EndpointStatus]) -> Iterator[Problem]:
     for found in endpoints:
         if found.failing or found.exhausted:
-            keeps = "delivery keeps" if found.failing == 1 else "deliveries keep"
-            text = f"{found.failing} {keeps} failing, {found.exhausted} given up"
+            counts = {"failing": found.failing, "given up": found.exhausted}
+            text = "deliveries: " + ", ".join(f"{number} {what}" for what, number in counts.items() if number)
             yield Problem("endpoint", found.endpoint, text + (f": {found.last_error}" if found.last_error else ""))
 
 
