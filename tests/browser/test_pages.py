@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
 from penstock.auth import Mode
 from penstock.model import DEFAULT_TENANT, Receive, Scope, Send
@@ -282,6 +282,19 @@ async def test_an_open_page_shows_a_send_and_keeps_what_is_open(page: Page, live
 
     assert await page.evaluate("document.querySelector('details.message').open")
     assert complaints == []
+
+
+async def test_a_page_is_live_however_late_its_scripts_come(page: Page, live: Live) -> None:
+    async def late(route: Route) -> None:
+        await page.wait_for_timeout(300)
+        await route.continue_()
+
+    await page.route("**/vendor/htmx-sse.js*", late)
+    await live.engine.queues.create(DEFAULT_TENANT, "late", {})
+    await page.goto(f"{live.url}/ui/queues/late")
+    await live.engine.messages.send(Send(tenant=DEFAULT_TENANT, queue="late", body="shows up"))
+
+    await expect(page.locator("#live")).to_contain_text("shows up")
 
 
 @pytest.mark.slow
