@@ -35,7 +35,7 @@ QUEUE = "overload"
 FULL = 64
 """Connections that keep a server busy, and that it does not refuse."""
 OVER = 4000
-MESSAGES = 200
+MESSAGES = 600
 """In each request of the busy tenant."""
 TIMES = 10
 """What is asked beyond what is served, at least."""
@@ -146,7 +146,7 @@ def measure(port: int, tokens: tuple[str, str], connections: int, messages: int,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Ask one server for ten times what it can do.")
-    parser.add_argument("--seconds", type=float, default=8, help="Time of each of the three rounds.")
+    parser.add_argument("--seconds", type=float, default=10, help="Time of each of the three rounds.")
     parser.add_argument("--full", type=int, default=FULL, help="Connections that keep the server busy.")
     parser.add_argument("--over", type=int, default=OVER, help="Connections that are far too many.")
     parser.add_argument("--messages", type=int, default=MESSAGES, help="In each request of the busy tenant.")
