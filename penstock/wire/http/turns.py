@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from random import uniform
 
 from penstock.errors import RateLimited
 from penstock.wire.http.messages import Request
 
 AT_ONCE = 64
 """Requests of one caller that run at a time. Enough for full batches: see `bench/cycle.py`."""
+BYTES = 4_096
+"""A request counts once more for so many bytes of its body: a large batch takes as long as many small requests."""
 ALONE = 512
 """Requests in flight from which on a caller that is alone has turns too."""
 WAIT_S = 1.0
@@ -52,7 +55,7 @@ class Turns:
         self.crowded = False
         """Whether more than one caller was active lately."""
         self._running: dict[int, int] = {}
-        self._lines: dict[int, deque[asyncio.Future[None]]] = {}
+        self._lines: dict[int, deque[tuple[asyncio.Future[Turn | None], int, Request | None]]] = {}
 
     def note(self, caller: int) -> None:
         """The caller is active."""
@@ -67,55 +70,68 @@ class Turns:
 
     def take_now(self, caller: int, request: Request | None = None) -> Turn | None:
         """A turn that need not be waited for."""
-        running = self._running.get(caller, 0)
-        if running >= self._at_once:
+        weight = _weight(request)
+        if not self._has_room(caller, weight):
             return None
-        self._running[caller] = running + 1
-        return Turn(self, caller, request)
+        return self._begin(caller, weight, request)
 
     async def take(self, caller: int, request: Request | None = None) -> Turn:
         """Wait for a turn; `RateLimited` when it does not come in time."""
-        running = self._running.get(caller, 0)
-        if running >= self._at_once:
-            loop = asyncio.get_running_loop()
-            mine: asyncio.Future[None] = loop.create_future()
-            line = self._lines.setdefault(caller, deque())
-            line.append(mine)
-            late = loop.call_later(self._wait_s, _give_up, mine)
-            try:
-                await mine
-            except asyncio.CancelledError:
-                if mine.done() and not mine.cancelled() and mine.exception() is None:
-                    self.leave(caller)  # the turn came and nobody takes it
-                raise
-            finally:
-                late.cancel()
-        else:
-            self._running[caller] = running + 1
-        return Turn(self, caller, request)
+        weight = _weight(request)
+        if self._has_room(caller, weight):
+            return self._begin(caller, weight, request)
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[Turn | None] = loop.create_future()
+        self._lines.setdefault(caller, deque()).append((mine, weight, request))
+        # Not all at once: refusing thousands in one turn of the loop would make everybody wait.
+        late = loop.call_later(self._wait_s * uniform(0.7, 1), _give_up, mine)
+        try:
+            turn = await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled() and (unused := mine.result()) is not None:
+                unused.end()
+            raise
+        finally:
+            late.cancel()
+        if turn is None:
+            # Not an exception of the future: the two would refer to each other, and keep the request in memory.
+            raise RateLimited("too many of your requests wait already", retry_after_s=1)
+        return turn
 
-    def leave(self, caller: int) -> None:
-        """A turn ends: the next in line has it."""
-        line = self._lines.get(caller)
-        while line:
-            following = line.popleft()
-            if not following.done():
-                following.set_result(None)
-                return
-        self._lines.pop(caller, None)
-        left = self._running[caller] - 1
+    def leave(self, caller: int, weight: int) -> None:
+        """A turn ends: those who are next in line and have room now get theirs."""
+        left = self._running[caller] - weight
         if left:
             self._running[caller] = left
         else:
             del self._running[caller]
+        line = self._lines.get(caller)
+        while line:
+            following, following_weight, request = line[0]
+            if not following.done():
+                if not self._has_room(caller, following_weight):
+                    return
+                following.set_result(self._begin(caller, following_weight, request))
+            line.popleft()
+        self._lines.pop(caller, None)
+
+    def _has_room(self, caller: int, weight: int) -> bool:
+        """One request always has room, however much it weighs."""
+        running = self._running.get(caller, 0)
+        return not running or running + weight <= self._at_once
+
+    def _begin(self, caller: int, weight: int, request: Request | None) -> Turn:
+        self._running[caller] = self._running.get(caller, 0) + weight
+        return Turn(self, caller, weight, request)
 
 
 class Turn:
     """Ends once: with its request, or when that begins to wait."""
 
-    def __init__(self, turns: Turns, caller: int, request: Request | None) -> None:
+    def __init__(self, turns: Turns, caller: int, weight: int, request: Request | None) -> None:
         self._turns: Turns | None = turns
         self._caller = caller
+        self._weight = weight
         self._request = request
         self._loop = asyncio.get_running_loop()
         self._locked_at = self._loop.time() + LOCKED_S
@@ -131,10 +147,14 @@ class Turn:
     def end(self) -> None:
         if self._turns is not None:
             self._timer.cancel()
-            self._turns.leave(self._caller)
+            self._turns.leave(self._caller, self._weight)
             self._turns = None
 
 
-def _give_up(mine: asyncio.Future[None]) -> None:
+def _weight(request: Request | None) -> int:
+    return 1 if request is None else 1 + len(request.body) // BYTES
+
+
+def _give_up(mine: asyncio.Future[Turn | None]) -> None:
     if not mine.done():
-        mine.set_exception(RateLimited("too many of your requests wait already", retry_after_s=1))
+        mine.set_result(None)

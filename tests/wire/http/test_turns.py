@@ -51,6 +51,28 @@ async def test_what_is_beyond_the_limit_waits_for_its_turn_in_order() -> None:
     assert (turns._running, turns._lines) == ({}, {})
 
 
+async def test_a_large_request_counts_as_several() -> None:
+    def sized(count: int) -> Request:
+        made = Request("POST", "/", b"", [], True)
+        made.body = bytes(module.BYTES * (count - 1))
+        return made
+
+    turns = Turns(at_once=4)
+    large = await turns.take(1, sized(9))  # nothing else runs
+    waiting = [asyncio.create_task(turns.take(1, sized(count))) for count in (3, 1, 2)]
+    await asyncio.sleep(0)
+    assert turns.take_now(1) is None
+    assert not any(task.done() for task in waiting)
+    large.end()
+    await asyncio.sleep(0)
+    assert [task.done() for task in waiting] == [True, True, False]
+    (await waiting[0]).end()
+
+    for task in waiting[1:]:
+        (await task).end()
+    assert (turns._running, turns._lines) == ({}, {})
+
+
 async def test_what_waits_too_long_is_refused() -> None:
     turns = Turns(at_once=1, wait_s=0.01)
     turn = await turns.take(1)

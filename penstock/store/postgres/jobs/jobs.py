@@ -156,14 +156,14 @@ class PostgresJobs:
         )
         took = timedelta(seconds=perf_counter() - start)
         for row in rows:
-            queue, request, result = known[row[0] - 1]
-            if row[3] is None:
-                result.next_due_at = row[1]
+            position = row["request"] - 1
+            queue, request, result = known[position]
+            if row["id"] is None:
+                result.next_due_at = row["next_due_at"]
                 continue
             if not result.jobs:
-                self._hints.claimed((request.tenant, request.queue), hints[row[0] - 1], row[2], now, took)
-            # The columns after the token are the fields of a leased job, in its order.
-            result.jobs.append(LeasedJob(ids.encode(queue, row[3]), request.queue, str(row[4]), *tuple(row)[5:]))
+                self._hints.claimed((request.tenant, request.queue), hints[position], row["place"], now, took)
+            result.jobs.append(_leased(row, ids.encode(queue, row["id"]), request.queue))
         return results
 
     async def complete_many(
@@ -388,6 +388,27 @@ class PostgresJobs:
     def _forget_many(self) -> None:
         if len(self._queues) > KEPT_QUEUES:
             self._queues.clear()
+
+
+def _leased(row: Any, job_id: str, queue: str) -> LeasedJob:
+    return LeasedJob(
+        id=job_id,
+        queue=queue,
+        token=str(row["lease_token"]),
+        expires_at=row["due_at"],
+        payload=row["payload"],
+        priority=row["priority"],
+        attempts=row["attempts"],
+        retry_count=row["retry_count"],
+        max_retries=row["max_retries"],
+        lease_lost_count=row["lease_lost_count"],
+        run_at=row["run_at"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        leased_at=row["leased_at"],
+        worker=row["worker"],
+        error=row["error"],
+    )
 
 
 def _job(row: Any, ids: JobIds) -> Job:
