@@ -30,8 +30,8 @@ from pathlib import Path
 import psycopg
 
 from bench import job_depth
-from bench.contenders import BATCH, CONTENDERS, HANDS, PRODUCERS
 from bench.processes import conditions, family, serving
+from bench.suite.contenders import BATCH, CONTENDERS, HANDS, PRODUCERS
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
 PEERS = ("procrastinate", "pgqueuer")
@@ -59,7 +59,7 @@ class Found:
 
 class Process:
     def __init__(self, contender: Contender, role: str, count: int) -> None:
-        command = [sys.executable, "-m", "bench.contenders", contender.name, role, contender.address, str(count)]
+        command = [sys.executable, "-m", "bench.suite.contenders", contender.name, role, contender.address, str(count)]
         # What the peers tell on standard error, line by line and job by job, would be measured too.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

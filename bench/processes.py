@@ -85,6 +85,11 @@ def family(root: int) -> list[tuple[int, str, float]]:
     return members
 
 
+def postmaster(data: Path) -> int:
+    """The id of the process of an embedded PostgreSQL."""
+    return int((data / "postgresql" / "postmaster.pid").read_text().split()[0])
+
+
 @contextmanager
 def serving(*flags: str) -> Iterator[Server]:
     """`penstock serve` with these flags on a free port of the loopback, stopped afterwards."""

@@ -20,9 +20,8 @@ from pathlib import Path
 import psycopg
 
 from bench.cycle import measure
-from bench.processes import Server, conditions, serving
-from bench.sql import postmaster
-from bench.sql_clients import postgres_cpu
+from bench.processes import Server, conditions, postmaster, serving
+from bench.sql.clients import postgres_cpu
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 
 WAITS = """

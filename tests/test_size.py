@@ -20,7 +20,7 @@ _SQL_FUNCTION = re.compile(
 def sources(suffix: str) -> list[Path]:
     return sorted(
         path
-        for folder in ("penstock", "tests")
+        for folder in ("bench", "penstock", "tests")
         for path in (ROOT / folder).rglob(f"*{suffix}")
         if "migrations" not in path.parts
     )

@@ -4,9 +4,9 @@ A million events of 12 types, with three changes of their schema on the way and 
 drains them in one Spark session. The second runs `penstock pipeline run tables`, kills all its processes ten times at
 random moments, and compares the tables with what PostgreSQL computes from the same events.
 
-    python -m bench.spark_tables                     both parts, some minutes
-    python -m bench.spark_tables --events 200000 --kills 3
-    python -m bench.spark_tables --only drain
+    python -m bench.spark.tables                     both parts, some minutes
+    python -m bench.spark.tables --events 200000 --kills 3
+    python -m bench.spark.tables --only drain
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import psycopg
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from bench.processes import conditions
-from bench.spark_setting import Connection, Server, measured, serving
+from bench.spark.setting import Connection, Server, measured, serving
 from bench.streams import Report
 from penstock.spark.pipelines.run import run_pipeline
 from penstock.spark.pipelines.tables import Tables

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.spark_setting import Connection, Server, Way
+from bench.spark.setting import Connection, Server, Way
 
 DOOR, LIKE_EVENTS, PLAIN = "public.door", "public.like_events", "public.plain"
 

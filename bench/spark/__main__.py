@@ -26,10 +26,10 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from bench.processes import conditions
-from bench.spark_latency import PER_SECOND, TICK_S, latencies
-from bench.spark_reads import Reads, drain, fill
-from bench.spark_setting import Connection, Found, Server, in_turns, jdbc_driver, middle, serving
-from bench.spark_writes import DOOR, LIKE_EVENTS, PLAIN, Writes
+from bench.spark.latency import PER_SECOND, TICK_S, latencies
+from bench.spark.reads import Reads, drain, fill
+from bench.spark.setting import Connection, Found, Server, in_turns, jdbc_driver, middle, serving
+from bench.spark.writes import DOOR, LIKE_EVENTS, PLAIN, Writes
 from bench.streams import Report
 from penstock.spark.running.session import session
 

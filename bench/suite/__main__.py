@@ -39,16 +39,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench import brokers, celery_peer, charts, jobs, peers, sql, sql_clients
-from bench.celery_peer import CeleryPeer
-from bench.charts import Column, Spread
-from bench.contenders import BATCH, CONTENDERS, PRODUCERS
-from bench.processes import Missing, Server, conditions, serving, store_flags
+from bench import jobs
+from bench.processes import Missing, Server, conditions, postmaster, serving, store_flags
 from bench.progress import Progress
+from bench.sql import clients
+from bench.suite import brokers, celery_peer, charts, peers
+from bench.suite.celery_peer import CeleryPeer
+from bench.suite.charts import Column, Spread
+from bench.suite.contenders import BATCH, CONTENDERS, PRODUCERS
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "bench" / "results" / "suite.json"
 IMAGES = ROOT / "docs" / "img"
 CONNECTIONS = 32
@@ -70,7 +72,7 @@ STEPS = {
     "http": len(OURS) + len(PEERS),
     "brokers": len(OURS) + len(BROKERS),
     "jobs": len(jobs.MEASURES) * (len(CONTENDERS) + len(CELERY)),
-    "sql": len(sql_clients.loads(with_pgmq=True)),
+    "sql": len(clients.loads(with_pgmq=True)),
 }
 """Of a round."""
 
@@ -183,7 +185,7 @@ def with_brokers(rounds: int, seconds: float, progress: Progress) -> dict[str, R
             broker = running[program]
             if broker is not None:
                 words = [kind, str(broker.port), str(CONNECTIONS)]
-                measures[name] = partial(cycle, broker, "bench.broker_load", words)
+                measures[name] = partial(cycle, broker, "bench.suite.broker_load", words)
         for measure in measures.values():
             measure(1.0)  # warm up
         found = take_turns({name: partial(way, seconds) for name, way in measures.items()}, rounds, progress)
@@ -213,10 +215,10 @@ def of_jobs(rounds: int, count: int, progress: Progress) -> dict[str, Rounds]:
 
 
 def from_sql(rounds: int, progress: Progress) -> dict[str, Rounds]:
-    with sql_database() as (dsn, postmaster):
+    with sql_database() as (dsn, server):
         with_pgmq = True
         try:
-            asyncio.run(sql.install_pgmq(dsn, peers.pgmq()))
+            asyncio.run(clients.install_pgmq(dsn, peers.pgmq()))
         except Missing as missing:
             progress.say(f"PGMQ: not measured, {missing}")
             with_pgmq = False
@@ -225,7 +227,7 @@ def from_sql(rounds: int, progress: Progress) -> dict[str, Rounds]:
             progress.begin(f"SQL: {title}")
             progress.end_step(rounds)
 
-        loads = asyncio.run(sql_clients.run(dsn, postmaster, rounds, with_pgmq, tell))
+        loads = asyncio.run(clients.run(dsn, server, rounds, with_pgmq, tell))
     return {
         load.title: {
             SQL[name]: [
@@ -246,7 +248,7 @@ def sql_database() -> Iterator[tuple[str, int]]:
         embedded.start()
         try:
             asyncio.run(migrate(embedded.dsn))
-            yield embedded.dsn, sql.postmaster(Path(folder) / "data")
+            yield embedded.dsn, postmaster(Path(folder) / "data")
         finally:
             embedded.stop()
 

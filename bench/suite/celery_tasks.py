@@ -1,8 +1,8 @@
-"""Celery as a contender of bench/suite.py: its app, and its producers.
+"""Celery as a contender of bench/suite: its app, and its producers.
 
-Run by the Python of Celery's own environment: `python -m bench.celery_tasks ROLE COUNT`, with the broker's address in
-BENCH_BROKER. A producer says `ready`, does its part when it reads a line, and then says `done`; another line has it
-throw away the tasks that have not run. Each task that has run adds a byte to the file BENCH_DONE.
+Run by the Python of Celery's own environment: `python -m bench.suite.celery_tasks ROLE COUNT`, with the address of the
+broker in BENCH_BROKER. A producer says `ready`, does its part when it reads a line, and then says `done`;
+another line has it throw away the tasks that have not run. Each task that has run adds a byte to the file BENCH_DONE.
 """
 
 from __future__ import annotations

@@ -168,6 +168,13 @@ def pgbench(dsn: str, script: Script, load: Load) -> float:
     return float(found[1]) * load.messages
 
 
+async def install_pgmq(dsn: str, text: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("create schema if not exists pgmq")
+    await connection.execute(text)
+    await connection.close()
+
+
 async def run(dsn: str, postmaster: int, rounds: int, with_pgmq: bool, tell: Callable[[str], None]) -> list[Load]:
     setup = await asyncpg.connect(dsn)
     await prepare(setup, with_pgmq)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.spark_setting import Server
+from bench.spark.setting import Server
 
 PER_SECOND = 500
 PER_SEND = 5

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench import brokers, peers
 from bench.jobs import LONGEST_S, WORKERS, Found, cpu
 from bench.processes import Missing
+from bench.suite import brokers, peers
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 class CeleryPeer:
@@ -36,7 +36,7 @@ class CeleryPeer:
         return self._produce(name, count, finish=False)
 
     def _produce(self, role: str, count: int, *, finish: bool) -> Found:
-        command = [str(self._python), "-m", "bench.celery_tasks", role, str(count)]
+        command = [str(self._python), "-m", "bench.suite.celery_tasks", role, str(count)]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env=self._environment,
@@ -83,7 +83,17 @@ class CeleryPeer:
     @contextmanager
     def _workers(self) -> Iterator[None]:
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "CRITICAL"]
-        command = [str(self._python), "-m", "celery", "-A", "bench.celery_tasks", "worker", "-c", str(WORKERS), *quiet]
+        command = [
+            str(self._python),
+            "-m",
+            "celery",
+            "-A",
+            "bench.suite.celery_tasks",
+            "worker",
+            "-c",
+            str(WORKERS),
+            *quiet,
+        ]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self._environment, cwd=ROOT
         )

@@ -1,8 +1,8 @@
 """The load of bench/load.py on a broker: each connection sends a message, receives one and acknowledges it.
 
-`python -m bench.broker_load KIND PORT CONNECTIONS SECONDS` is a process of its own and prints one JSON object. Redis is
-spoken to by the bytes of its protocol, as our HTTP load is; RabbitMQ through py-amqp, a thread for each connection, so
-that its rate is also that of the client. The CPU of the broker is measured outside.
+`python -m bench.suite.broker_load KIND PORT CONNECTIONS SECONDS` is a process of its own and prints one JSON object.
+Redis is spoken to by the bytes of its protocol, as our HTTP load is; RabbitMQ through py-amqp, a thread for each
+connection, so that its rate is also that of the client. The CPU of the broker is measured outside.
 """
 
 from __future__ import annotations

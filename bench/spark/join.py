@@ -5,8 +5,8 @@ the job exists. Every round also changes the jobs that are there. A query joins 
 restarted four times, and stands still for longer than PostgreSQL keeps the snapshot of the table. Every event must be
 joined with its job as the job was in the round of the event, and with nothing when it did not exist.
 
-    python -m bench.spark_join                    some minutes
-    python -m bench.spark_join --jobs 1000 --pause 0
+    python -m bench.spark.join                    some minutes
+    python -m bench.spark.join --jobs 1000 --pause 0
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.processes import conditions
-from bench.spark_setting import Server, serving
+from bench.spark.setting import Server, serving
 from bench.streams import Report
 from penstock.spark.running.session import session
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.spark_setting import Connection, Server, Way
+from bench.spark.setting import Connection, Server, Way
 
 COLUMNS = "key,value,offset,timestamp,type,txid,retry"
 

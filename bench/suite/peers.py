@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.processes import Missing, Server
 
-FOLDER = Path(__file__).parent.parent / ".venv" / "bench-peers"
+FOLDER = Path(__file__).parent.parent.parent / ".venv" / "bench-peers"
 PACKAGES = {"moto": "moto[server]", "ministack": "ministack", "celery": "celery[redis]", "pgmq": "pgmq"}
 START_S = 60.0
 

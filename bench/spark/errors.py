@@ -3,7 +3,7 @@
 Each mistake is made once, in a process of its own. It must end within five seconds, with one line, which says what is
 wrong, and without a change of the database.
 
-    python -m bench.spark_errors
+    python -m bench.spark.errors
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 import psycopg
 
 from bench.processes import conditions
-from bench.spark_setting import serving
+from bench.spark.setting import serving
 from bench.streams import Report
 
 PROMISED_S = 5.0

@@ -3,7 +3,7 @@
 One session calls each function in turn with its contenders, a transaction per call, and reads the CPU time of its own
 PostgreSQL process. A contender named `plain` is a table per queue with the least SQL that does the same: no tenants, no
 counters, no dead letters. With --pgmq FILE (`pgmq.sql`, as in the wheel `pgmq`), PGMQ runs beside it. Then pgbench runs
-the loads of several clients in `bench.sql_clients`, and `bench.sql_pinned` measures what a transaction that stays open
+the loads of several clients in `bench.sql.clients`, and `bench.sql.pinned` measures what a transaction that stays open
 costs.
 
     python -m bench.sql                        about two minutes
@@ -25,8 +25,8 @@ from typing import Any, ClassVar
 
 import asyncpg
 
-from bench import sql_clients, sql_pinned
-from bench.processes import conditions
+from bench.processes import conditions, postmaster
+from bench.sql import clients, pinned
 from penstock.store.postgres.embedded.server import EmbeddedPostgres
 from penstock.store.postgres.migrate import migrate
 
@@ -157,13 +157,6 @@ async def cycle(contender: Contender, size: int) -> None:
         assert len(await contender.call("pop", f"pop {size}", size)) == size
 
 
-async def install_pgmq(dsn: str, text: str) -> None:
-    connection = await asyncpg.connect(dsn)
-    await connection.execute("create schema if not exists pgmq")
-    await connection.execute(text)
-    await connection.close()
-
-
 async def run(dsn: str, rounds: int, pgmq: bool) -> list[Contender]:
     kinds: list[type[Contender]] = [Penstock, Plain]
     setup = await asyncpg.connect(dsn)
@@ -219,7 +212,7 @@ def main() -> None:
             asyncio.run(migrate(embedded.dsn))
             print(f"conditions: {conditions()}; embedded PostgreSQL, synchronous_commit off, default planner settings")
             if options.pgmq:
-                asyncio.run(install_pgmq(embedded.dsn, options.pgmq.read_text("utf-8")))
+                asyncio.run(clients.install_pgmq(embedded.dsn, options.pgmq.read_text("utf-8")))
             if options.only in (None, "calls"):
                 print(
                     f"CPU µs inside PostgreSQL per call; lower quartile of {CALLS}, median of {options.rounds} rounds"
@@ -228,20 +221,13 @@ def main() -> None:
             if options.only in (None, "clients"):
                 server = postmaster(Path(folder) / "data")
                 print(f"pgbench; CPU µs of PostgreSQL per message; median of {options.rounds} rounds; above 1 is ours")
-                sql_clients.show(
-                    asyncio.run(
-                        sql_clients.run(embedded.dsn, server, options.rounds, bool(options.pgmq), print_progress)
-                    )
+                clients.show(
+                    asyncio.run(clients.run(embedded.dsn, server, options.rounds, bool(options.pgmq), print_progress))
                 )
             if options.only in (None, "pinned"):
-                sql_pinned.show(asyncio.run(sql_pinned.run(embedded.dsn, options.seconds)))
+                pinned.show(asyncio.run(pinned.run(embedded.dsn, options.seconds)))
         finally:
             embedded.stop()
-
-
-def postmaster(data: Path) -> int:
-    """The id of the process of an embedded PostgreSQL."""
-    return int((data / "postgresql" / "postmaster.pid").read_text().split()[0])
 
 
 def print_progress(title: str) -> None:

@@ -1,7 +1,7 @@
 """Job queues on PostgreSQL, each used as its documentation recommends, behind the same few verbs.
 
-Run as processes of their own by bench/jobs.py: `python -m bench.contenders NAME ROLE ADDRESS COUNT`. A process says
-`ready` when it is connected, does its part when it reads a line, and then says `done`.
+Run as processes of their own by bench/jobs.py: `python -m bench.suite.contenders NAME ROLE ADDRESS COUNT`. A process
+says `ready` when it is connected, does its part when it reads a line, and then says `done`.
 """
 
 from __future__ import annotations
