@@ -69,11 +69,12 @@ def test_the_slope_of_memory_leaves_out_the_beginning() -> None:
 @pytest.mark.parametrize(
     ("statuses", "silent", "seconds", "memory", "failed"),
     [
-        ({201: 9, 429: 1}, 0, 0.015, 100, 0),
-        ({201: 9, 500: 1}, 0, 0.015, 100, 1),
-        ({201: 9, 429: 1}, 1, 0.015, 100, 1),
-        ({201: 9}, 0, 0.03, 100, 1),
-        ({201: 9}, 0, 0.015, 600, 1),
+        ({201: 9, 429: 91}, 0, 0.015, 100, 0),
+        ({201: 9, 429: 91}, 0, 0.03, 100, 1),
+        ({201: 9, 429: 91}, 0, 0.015, 600, 1),
+        ({201: 9, 429: 91}, 1, 0.015, 100, 1),
+        ({201: 9, 429: 91, 500: 1}, 0, 0.015, 100, 1),
+        ({201: 11, 429: 89}, 0, 0.015, 100, 1),
     ],
 )
 def test_overload_is_judged(statuses: dict[int, int], silent: int, seconds: float, memory: float, failed: int) -> None:
