@@ -109,7 +109,7 @@ class PostgresStore:
         self._private = PostgresPrivateQueues(self._connections)
         self.private: PrivateStore = self._private
         self._listener: Listener | None = None
-        self._hints = Hints()
+        self._hints = Hints(limits.DEFAULT_PRIORITY)
         self.schedules: ScheduleStore = PostgresSchedules(self._connections)
         self._streams = PostgresStreams(dsn, self._connections)
         self.streams: StreamStore = self._streams
@@ -195,8 +195,8 @@ class PostgresStore:
 
     def _sent(self, entries: Sequence[Send], row: Sequence[Any], took: timedelta) -> list[Sent | PenstockError]:
         for entry in entries:
-            if entry.priority is not None:
-                self._hints.forget((entry.tenant, entry.queue))
+            priority = limits.DEFAULT_PRIORITY if entry.priority is None else entry.priority
+            self._hints.sent((entry.tenant, entry.queue), priority)
         if took > SETTLED:
             self._hints.overtaken((entry.tenant, entry.queue) for entry in entries)
         ids, codes, duplicates, sequences = row[:4]
@@ -248,7 +248,8 @@ class PostgresStore:
                     )
                 continue
             if not result.messages and not request.shuffle:
-                self._hints.claimed((request.tenant, request.queue), looks[position].hint, row["place"], now, took)
+                key, hint = (request.tenant, request.queue), looks[position].hint
+                self._hints.claimed(key, hint, row["place"], row["priority"], now, took)
             result.messages.append(rows.message(row, row["lease"], row["dead_letter_source"]))
         return results
 

@@ -79,6 +79,14 @@ async def test_higher_priorities_come_first_then_older_jobs(worker: Worker) -> N
     assert await worker.payloads() == ["urgent", "a", "b", "c", "idle"]
 
 
+async def test_a_usual_job_comes_before_low_ones_that_are_being_leased(worker: Worker) -> None:
+    await worker.enqueue("work", "low", "lower", priority=-5)
+    await worker.lease("work", 1)
+    await worker.enqueue("work", "usual")
+
+    assert await worker.payloads(limit=1) == ["usual"]
+
+
 async def test_a_wish_gives_its_jobs_to_its_workers_in_turn(worker: Worker) -> None:
     await worker.enqueue("work", 1, 2, 3)
     request = LeaseRequest(tenant=worker.tenant, queue="work", lease_s=30, workers=["a", "b", "c", "d"])

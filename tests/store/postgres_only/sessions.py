@@ -47,7 +47,7 @@ class SessionStore(PostgresStore):
     def __init__(self, dsn: str, name: str) -> None:
         super().__init__(dsn)
         self._name = name
-        self._hints = NoHints()
+        self._hints = NoHints(usual_priority=0)
         self._connections = self._one = OneConnection(dsn, 2, name)
         self.jobs = PostgresJobs(self._one, name)
         self.topics = PostgresTopics(self._one)

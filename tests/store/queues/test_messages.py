@@ -81,6 +81,17 @@ async def test_higher_priority_comes_first(caller: Caller, make_queue: MakeQueue
     assert messages[0].id < messages[1].id
 
 
+async def test_a_usual_message_comes_before_low_ones_that_are_being_received(
+    caller: Caller, make_queue: MakeQueue
+) -> None:
+    queue = await make_queue()
+    await caller.send(queue, "low", "lower", priority=1)
+    await caller.receive(queue)
+    await caller.send(queue, "usual")
+
+    assert await caller.bodies(queue, 1) == ["usual"]
+
+
 async def test_a_lifo_queue_gives_the_newest_of_a_priority_first(caller: Caller, make_queue: MakeQueue) -> None:
     queue = await make_queue(lifo=True)
     await caller.send(queue, "a", "b")

@@ -76,7 +76,7 @@ class PostgresJobs:
         self._ids: JobIds | None = None
         self._queues: dict[Key, int] = {}
         """Ids of queues by name. A queue is never removed, so they hold for good."""
-        self._hints = Hints()
+        self._hints = Hints(usual_priority=0)
 
     async def enqueue_many(self, entries: Sequence[NewJob], now: datetime) -> list[Enqueued]:
         ids = await self._job_ids()
@@ -104,8 +104,7 @@ class PostgresJobs:
         )
         assert row is not None
         for entry in entries:
-            if entry.priority > 0:
-                self._hints.forget((entry.tenant, entry.queue))
+            self._hints.sent((entry.tenant, entry.queue), entry.priority)
         numbers, existing = row
         encode = ids.encode
         if existing is None:
@@ -162,7 +161,8 @@ class PostgresJobs:
                 result.next_due_at = row["next_due_at"]
                 continue
             if not result.jobs:
-                self._hints.claimed((request.tenant, request.queue), hints[position], row["place"], now, took)
+                key = (request.tenant, request.queue)
+                self._hints.claimed(key, hints[position], row["place"], row["priority"], now, took)
             result.jobs.append(_leased(row, ids.encode(queue, row["id"]), request.queue))
         return results
 
@@ -208,7 +208,7 @@ class PostgresJobs:
         return [_OUTCOMES[answer] for answer in answers]
 
     async def release_many(self, handles: Sequence[JobHandle], now: datetime) -> None:
-        self._hints = Hints()
+        self._hints = Hints(usual_priority=0)
         await self._connections.value("release_jobs", *await self._handle_columns(handles), now, durable=False)
 
     async def cancel(self, tenant: TenantId, job_id: str, now: datetime) -> bool:

@@ -39,6 +39,8 @@ class Hint:
     """The last time the whole queue was looked at."""
     place: int
     """Where its ready messages began at the last claim."""
+    priority: int
+    """The priority of the message there."""
     lifetime: timedelta
 
 
@@ -98,7 +100,8 @@ EVERYWHERE = Look()
 
 
 class Hints:
-    def __init__(self) -> None:
+    def __init__(self, usual_priority: int) -> None:
+        self._usual_priority = usual_priority
         self._hints: dict[Key, Hint] = {}
         self._empty: dict[Key, Emptiness] = {}
 
@@ -108,17 +111,17 @@ class Hints:
             return hint
         return None
 
-    def claimed(self, key: Key, used: Hint | None, place: int, now: datetime, took: timedelta) -> None:
+    def claimed(self, key: Key, used: Hint | None, place: int, priority: int, now: datetime, took: timedelta) -> None:
         """A claim, with or without a hint, took so long and found its first message at `place`."""
         known = self._empty.get(key)
         if known is not None:
             known.lower(place)
         if used is not None:
-            used.place = place
+            used.place, used.priority = place, priority
             return
         if len(self._hints) >= KEPT:
             self._hints.clear()
-        self._hints[key] = Hint(now, place, max(LIFETIME, took * SHARE))
+        self._hints[key] = Hint(now, place, priority, max(LIFETIME, took * SHARE))
 
     def look(self, key: Key, now: datetime) -> Look:
         """Where a claim looks now."""
@@ -145,6 +148,15 @@ class Hints:
         known.due_at = due_at
         known.seen(end, now)
         return due_at
+
+    def sent(self, key: Key, priority: int) -> None:
+        """This node has sent a message, which may lie before what is known of the queue."""
+        if priority > self._usual_priority:
+            self.forget(key)
+            return
+        hint = self._hints.get(key)
+        if hint is not None and priority > hint.priority:
+            del self._hints[key]
 
     def overtaken(self, keys: Iterable[Key]) -> None:
         """Messages were sent or hidden so slowly that a look may have passed them."""
